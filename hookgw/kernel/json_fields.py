@@ -168,6 +168,9 @@ def unknown_field(where: str) -> str:
 
 
 def as_object(value: Any, where: str) -> dict[str, Any]:
+    """Return an object. ``[]`` is one without fields: PHP has one type for both, and writes it so."""
+    if value == []:
+        return {}
     if not isinstance(value, dict):
         raise WrongFields.of(
             "field.not_object", "{where} must be an object, not {kind}.", where=where, kind=kind_of(value)

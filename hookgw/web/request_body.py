@@ -170,5 +170,4 @@ async def _parsed(body: bytes, parse: Callable[[Any], T], max_values: int = MAX_
 
 async def read_optional_json(limit: int) -> Any:
     """Read a body that may be left out, which means an empty object; see :func:`read_json`."""
-    body = await read_json(limit) if has_body(request.headers) else {}
-    return {} if body == [] else body  # PHP writes an object without fields so
+    return await read_json(limit) if has_body(request.headers) else {}

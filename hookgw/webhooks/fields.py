@@ -167,15 +167,16 @@ def _check_plugins(value: Any, where: str) -> dict[str, Any]:
             count=len(blocks),
             most=MAX_PLUGINS,
         )
+    taken: dict[str, Any] = {}
     problems: list[str] = []
     for name, block in blocks.items():
         try:
-            as_object(block, place(where, name))
+            taken[name] = as_object(block, place(where, name))
         except Invalid as error:
             problems += error.messages
     if problems:
         raise Invalid(*problems)
-    return blocks
+    return taken
 
 
 class _Headers(Kind):

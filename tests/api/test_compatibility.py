@@ -45,7 +45,7 @@ class TestEvolution:
             ("/webhook/set/loja1", {}, "url is missing."),
             ("/webhook/set/loja1", {"url": 1}, "url must be a string, not a number."),
             ("/webhook/set/loja1", {"url": "https://x", "events": ["NO_SUCH"]}, "NO_SUCH"),
-            ("/webhook/set/loja1", [], "The body must be an object, not a list."),
+            ("/webhook/set/loja1", [1], "The body must be an object, not a list."),
             ("/instance/create", {}, "instanceName is missing."),
             ("/instance/create", {"instanceName": "a", "integration": "other"}, "no connector 'other'"),
             (

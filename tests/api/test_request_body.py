@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -65,12 +66,40 @@ async def test_no_body(path: str, client: httpx.AsyncClient) -> None:
         assert shape_of(response)[0].startswith("The body is empty")
 
 
-@pytest.mark.parametrize("call", ["findChats", "findContacts", "findMessages"])
-async def test_an_empty_list_is_a_body_that_is_left_out(call: str, client: httpx.AsyncClient) -> None:
-    """Clients in PHP send it with every POST without fields."""
-    response = await client.post(f"/chat/{call}/loja1", json=[])
-    assert response.json() == (await client.post(f"/chat/{call}/loja1")).json()
-    assert response.status_code == 200
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/chat/findChats/loja1", {}, 200),
+        ("/chat/findMessages/loja1", {"where": {"key": {}, "messageTimestamp": {}}}, 200),
+        ("/message/sendText/loja1", {"number": "5511988887777", "options": {}}, 400),
+        (SET, {"url": "https://example.com/hook", "headers": {}, "retry": {}, "plugins": {}, "tls": {}}, 201),
+        (SET, {"webhook": {"url": "https://example.com/hook", "headers": {}}}, 201),
+        (SET, {}, 400),
+        ("/instance/create", {"instanceName": "loja2", "webhook": {}, "tags": {}}, 201),
+        ("/delivery/replay/loja1", {}, 400),
+        ("/event/erase/loja1", {}, 400),
+        ("/key/create/loja1", {}, 400),
+    ],
+)
+async def test_an_empty_list_is_an_object_without_fields(
+    path: str, body: dict[str, Any], status: int, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    """Clients in PHP send it for every object without fields, also for a whole body."""
+    written = await client.post(path, json=json.loads(json.dumps(body).replace("{}", "[]")))
+    assert written.status_code == status, written.text
+    if path.startswith("/instance/"):
+        await gateway.instances.delete("loja2")
+    meant = await client.post(path, json=body)
+    assert meant.status_code == status
+    if status != 201:
+        assert written.json() == meant.json()
+
+
+async def test_an_empty_list_of_events_stays_one(client: httpx.AsyncClient) -> None:
+    emitted = {"event": "CALL", "data": []}
+    assert (await client.post(EMIT, json=emitted)).status_code == 202
+    (logged,) = (await client.get("/event/list/loja1")).json()["events"]
+    assert logged["data"] == []
 
 
 @pytest.mark.parametrize("path", [SET, EMIT])

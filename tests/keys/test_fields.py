@@ -29,7 +29,7 @@ def test_valid_bodies(body: Any, wanted: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("body", "problems"),
     [
-        ([], ["The body must be an object, not a list."]),
+        ([1], ["The body must be an object, not a list."]),
         ({}, ["name is missing."]),
         ({"name": 1, "expiresIn": 5}, ["name must be a string", "expiresIn: expected a duration"]),
         ({"name": "a", "expiresIn": "999ms"}, ["expiresIn must be from 1s to"]),

@@ -50,7 +50,7 @@ def test_valid_bodies(body: Any, wanted: DeliverySelection) -> None:
 @pytest.mark.parametrize(
     ("body", "beginning"),
     [
-        ([], "The body must be an object"),
+        ([1], "The body must be an object"),
         ({}, "since is missing."),
         ({"since": None}, "since is missing."),
         ({"since": "yesterday"}, "since must be an RFC 3339 time"),

@@ -106,9 +106,19 @@ PLACE = TO | {"latitude": -90, "longitude": 180.0}
 CARDS = TO | {"contact": [{"fullName": "Ana"}]}
 TEMPLATE = TO | {"name": "ready", "language": "pt_BR"}
 REACTION = {"key": KEY, "reaction": ""}
-QUOTES = each("quoted", None, {}, {"key": None}, {"key": {"id": "M1"}}, {"key": KEY | {"fromMe": True}})
+QUOTES = each(
+    "quoted",
+    None,
+    {},
+    [],
+    {"message": []},
+    {"key": None},
+    {"key": {"id": "M1"}},
+    {"key": KEY | {"fromMe": True}},
+)
 BAD_QUOTES = each("quoted", 1, {"key": 1}, {"key": {}}, {"key": {"id": ""}}, {"key": KEY | {"fromMe": 1}})
-BAD_QUOTES += each("quoted", {"message": []}, {"key": None, "message": "Oi"})
+BAD_QUOTES += each("quoted", {"message": [1]}, {"key": None, "message": "Oi"})
+QUERIES: tuple[Any, ...] = ({}, [], {"where": [], "page": None, "offset": 0, "take": 5}, {"where": None})
 
 MESSAGES: list[tuple[str, Any]] = [
     *(
@@ -164,20 +174,22 @@ MESSAGES: list[tuple[str, Any]] = [
     ("DeleteMessageRequest", KEY | {"fromMe": None, "participant": None}),
     ("NumbersRequest", {"numbers": ["55", 66]}),
     ("OptionsRequest", {}),
+    ("OptionsRequest", []),
     ("OptionsRequest", {"server": "x", "rate": None, "more": {"a": []}}),
     ("SettingsRequest", {}),
+    ("SettingsRequest", []),
     ("SettingsRequest", {"rejectCall": True, "msg_call": "", "unknown": 1}),
     ("SettingsRequest", {"rejectCall": None, "wavoipToken": "********", "msgCall": "x" * 4096}),
     *(("PresenceRequest", {"presence": word}) for word in ("available", "unavailable")),
-    *(("TagsRequest", body) for body in each("tags", {}, {"tenant": "acme"}, {"a" * 64: "._@-"})),
+    *(("TagsRequest", body) for body in each("tags", {}, [], {"tenant": "acme"}, {"a" * 64: "._@-"})),
     *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("tags", None, {}, {"a": "b"})),
-    *(("ChatQueryRequest", body) for body in ({}, {"where": None, "page": None, "offset": 0, "take": 5})),
+    *(("ChatQueryRequest", body) for body in QUERIES),
     ("ChatQueryRequest", {"where": {"remoteJid": "55", "id": None, "pushName": "Ana"}}),
 ]
 WORDS: tuple[Any, ...] = (None, "typing", 1)
 NO_KEYS: tuple[Any, ...] = (None, [], [{}], [KEY] * 501, KEY)
-BAD_QUERIES: tuple[Any, ...] = (None, 1, [], {"where": 1}, {"page": -1}, {"offset": 1.5}, {"limit": "1"})
-BAD_TAGS: tuple[Any, ...] = (None, [], "a=b", {"a": 1}, {"": "x"}, {"a b": "x"}, {"a": "x" * 65})
+BAD_QUERIES: tuple[Any, ...] = (None, 1, [1], {"where": 1}, {"page": -1}, {"offset": 1.5}, {"limit": "1"})
+BAD_TAGS: tuple[Any, ...] = (None, [1], "a=b", {"a": 1}, {"": "x"}, {"a b": "x"}, {"a": "x" * 65})
 BAD_TAGS += ({f"n{n}": "x" for n in range(17)},)
 BAD_MESSAGES: list[tuple[str, Any]] = [
     *(
@@ -225,8 +237,8 @@ BAD_MESSAGES: list[tuple[str, Any]] = [
     ("UpdateMessageRequest", {"key": KEY, "text": "Oi", "number": ""}),
     ("DeleteMessageRequest", {"id": "M1"}),
     ("DeleteMessageRequest", KEY | {"fromMe": "true"}),
-    ("OptionsRequest", []),
-    ("SettingsRequest", []),
+    ("OptionsRequest", [1]),
+    ("SettingsRequest", [1]),
     *(("SettingsRequest", {name: 1}) for name in ("rejectCall", "read_status", "msgCall", "wavoip_token")),
     ("SettingsRequest", {"msgCall": "x" * 4097}),
     *(("PresenceRequest", body) for body in ({}, *each("presence", None, "composing", 1))),
@@ -266,7 +278,8 @@ GOOD: list[tuple[str, Any]] = [
         {"timeout": "100ms"},
         {"timeout": None, "retry": None, "secret": None, "ordering": None, "concurrency": None},
         {"retry": {"schedule": ["1s", "0", 0], "maxAge": "1.5h", "disableAfter": None}},
-        {"plugins": {"signed": {}}},
+        {"plugins": {"signed": []}},
+        {"headers": [], "retry": [], "plugins": [], "tls": []},
         *each("tls", None, {}, {"ca": None, "serverName": "receiver.internal"}, {"ca": CERTIFICATE}),
         *each("tls", {"clientCertificate": CERTIFICATE, "clientKey": CERTIFICATE_KEY}),
         *each("filter", None, []),
@@ -285,7 +298,7 @@ GOOD: list[tuple[str, Any]] = [
     ("CreateRequest", {"instanceName": "loja1", "integration": "simulator", "webhook": {"url": URL}}),
     ("CreateRequest", {"instanceName": "loja1", "webhook": URL, "events": ["call"]}),
     ("CreateRequest", {"instanceName": "loja1", "events": 1}),
-    *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("webhook", "", {}, None)),
+    *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("webhook", "", {}, [], None)),
     ("SendTextRequest", {"number": 5511.0, "text": "Oi"}),
     ("SendTextRequest", {"number": "5511", "textMessage": {"text": "Oi"}}),
     ("SendTextRequest", {"number": "5511", "text": None, "textMessage": {"text": "Oi"}}),
@@ -321,15 +334,17 @@ BAD: list[tuple[str, Any]] = [
     *with_url(
         *each("events", "call", ["odd"], [1], {}),
         *({name: "yes"} for name in ("enabled", "byEvents", "webhookBase64")),
-        *each("headers", [], {"a b": ""}, {"a": 1}, {"a": "b\n"}, {"": "x"}),
+        *each("headers", [1], {"a b": ""}, {"a": 1}, {"a": "b\n"}, {"": "x"}),
         {"headers": {f"x-{number}": "" for number in range(33)}},
         *each("secret", "", "x", SECRET[:-4], SECRET + "A", SECRET + "A" * 80),
         *each("concurrency", 0, 65, "1", 1.5, True),
         *each("ordering", "odd", 1),
         *each("timeout", 1, "1", "1 year", [], "-1s"),
-        *each("retry", [], {"schedule": "1s"}, {"schedule": ["1s"] * 101}),
-        *each("plugins", [], {"signed": 1}),
-        *each("tls", [], "x", {"ca": ""}, {"ca": "x"}, {"serverName": ""}, {"clientKey": "x"}, {"cert": "x"}),
+        *each("retry", [1], {"schedule": "1s"}, {"schedule": ["1s"] * 101}),
+        *each("plugins", [1], {"signed": 1}),
+        *each(
+            "tls", [1], "x", {"ca": ""}, {"ca": "x"}, {"serverName": ""}, {"clientKey": "x"}, {"cert": "x"}
+        ),
         *each("filter", {}, [1], [{}], [FILTER] * 21),
         *(
             {"filter": [FILTER | more]}

@@ -63,10 +63,14 @@ class Spelling:
             return value if value is None else self.of(schema["anyOf"][0], value, name)
         if schema.get("items") == EVENTS and not name and not isinstance(value, list):
             value = [value]
+        if value == [] and "object" in schema.get("type", ""):  # or a list of types
+            value = {}
         if isinstance(value, list):
             return [self.of(schema.get("items", {}), item, name) for item in value]
         if isinstance(value, dict) and "properties" in schema:
             return self._object(schema["properties"], value)
+        if isinstance(value, dict) and isinstance(schema.get("additionalProperties"), dict):
+            return {one: self.of(schema["additionalProperties"], inner) for one, inner in value.items()}
         if name in NUMBERS and is_whole(value):
             return str(int(value))
         is_duration = schema.get("format") == "duration-with-unit"
@@ -102,7 +106,7 @@ def _with_registration(given: dict[str, Any]) -> dict[str, Any]:
     without_url = (
         isinstance(webhook, dict) and webhook.get("url") == "" and webhook.get("enabled") is not False
     )
-    if webhook in ("", {}) or without_url:
+    if webhook in ("", {}, []) or without_url:
         found["webhook"] = None
     elif isinstance(webhook, str | dict):
         beside = {name: given[name] for name in BESIDE if name in given}

@@ -164,7 +164,7 @@ async def test_options_are_read_and_changed(client: httpx.AsyncClient, gateway: 
         ({"server": None}, "server is missing."),
         ({"rate": "x"}, 'rate: the value is not of type "integer".'),
         ({"token": "x"}, "token is not an option: it cannot be changed here."),
-        ([], "The body must be an object, not a list."),
+        ([1], "The body must be an object, not a list."),
     ],
 )
 async def test_a_wrong_change_changes_nothing(

@@ -140,7 +140,7 @@ async def test_every_mistake_is_reported_with_its_path_and_nothing_is_changed(
             },
             "loja2": {"connector": "simulator", "options": {"rate": -1, "rat": 2}, "webhooks": {"crm": {}}},
             "loja3": {"tags": {"tenant": "a b"}, "webhook": {}},
-            "loja4": [],
+            "loja4": [1],
         },
     }
     mistakes = await api.mistakes(document)

@@ -268,7 +268,7 @@ async def test_a_report_of_the_network_of_what_was_deleted_is_the_same_event(
 @pytest.mark.parametrize(
     ("call", "body", "problems"),
     [
-        ("sendText", [], ["The body must be an object, not a list."]),
+        ("sendText", [1], ["The body must be an object, not a list."]),
         ("sendText", {"number": "5"}, ["text is missing."]),
         (
             "sendMedia",

@@ -304,7 +304,7 @@ async def test_who_cannot_fetch(client: httpx.AsyncClient, hookgw_receiver: Any)
     [
         *({"max": 0}, {"max": 1001}, {"wait": "61s"}, {"wait": 5}, {"lease": "0s"}, {"lease": "11m"}),
         *({"consumer": ""}, {"consumer": "a\nb"}, {"after": ""}, {"after": "17"}, {"after": "cx"}, {"x": 1}),
-        [],
+        [1],
     ],
 )
 async def test_a_pull_that_is_wrong(body: Any, client: httpx.AsyncClient) -> None:

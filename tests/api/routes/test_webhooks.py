@@ -513,7 +513,7 @@ async def test_an_invalid_patch_changes_nothing(client: httpx.AsyncClient) -> No
         {"headers": {"x": MASK}},
         {"plugins": {"message_filters": {"odd": 1}}},
         {"plugins": {"message_filterss": {}}},
-        [],
+        [1],
     ]
     for body in bodies:
         response = await client.patch("/webhook/set/loja1", json=body)
