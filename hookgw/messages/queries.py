@@ -48,16 +48,19 @@ def parse_message_query(body: Any) -> MessageQuery:
     key = Fields(("where.key", where.read(as_object, {}, "key")))
     times = Fields(("where.messageTimestamp", where.read(as_object, {}, "messageTimestamp")))
     chat = key.pick(text_up_to(MAX_NUMBER), "remoteJid", "remoteJidAlt")
+    from_me, outer_from_me = key.pick(as_bool, "fromMe"), where.pick(as_bool, "fromMe")
     found = MessageQuery(
         id=key.pick(text_up_to(MAX_ID), "id"),
         chat=chat or where.pick(text_up_to(MAX_NUMBER), "remoteJid"),
-        from_me=key.pick(as_bool, "fromMe"),
+        from_me=outer_from_me if from_me is None else from_me,
         message_type=where.pick(text_up_to(MAX_LINE), "messageType"),
         since=times.pick(_moment, "gte"),
         until=times.pick(_moment, "lte"),
         page=paging.pick(whole_number(0, MAX_COUNT), "page") or 1,
         # As in findChats, clients of Evolution API send the size of a page in `offset`; 0 means the default.
         size=paging.pick(whole_number(0, MAX_PAGE), "offset", "take", "limit") or DEFAULT_PAGE,
+        record_id=where.pick(text_up_to(MAX_ID), "id"),
+        source=where.pick(text_up_to(MAX_LINE), "source"),
     )
     raise_problems(paging, where, key, times)
     return found

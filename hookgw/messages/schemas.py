@@ -320,6 +320,8 @@ MESSAGE_FILTER: Schema = _object(
         "key": or_null(ref("KeyFilter"), "Only with such a key."),
         "messageType": or_null(_NAME, "Only this kind of content, such as `conversation`."),
         "messageTimestamp": or_null(ref("TimeFilter"), "When it was sent."),
+        "id": or_null(_ID, "Only the message that has this `id` in an answer."),
+        "source": or_null(_NAME, "Only messages sent with this, such as `android`."),
     },
 )
 MESSAGE_QUERY: Schema = _object(

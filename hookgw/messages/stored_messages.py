@@ -337,7 +337,9 @@ def _note_status(statuses: dict[tuple[str, str], list[str]], data_json: bytes) -
 
 def _is_wanted(content: Content, query: MessageQuery) -> bool:
     key, stamp = content.key, seconds(content.message_timestamp)
-    if query.id is not None and key["id"] != query.id:
+    if not {query.id, query.record_id} <= {None, key["id"]}:
+        return False
+    if query.source is not None and content.source != query.source:
         return False
     if query.from_me is not None and (key.get("fromMe") is True) is not query.from_me:
         return False

@@ -35,6 +35,9 @@ class MessageQuery(msgspec.Struct, frozen=True, kw_only=True):
         since, until: when it was sent, inclusive, in seconds since the epoch.
         page: the number of the page, from 1.
         size: the most of a page.
+        record_id: the ``id`` of a message in an answer: of a network that keeps messages itself, its own; in
+            hookgw's history, the ``id`` as well.
+        source: what it was sent with, such as ``android``.
     """
 
     id: str | None = None
@@ -45,6 +48,8 @@ class MessageQuery(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     page: int = 1
     size: int = 50
+    record_id: str | None = None
+    source: str | None = None
 
 
 class MediaKind(StrEnum):

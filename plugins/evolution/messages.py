@@ -25,9 +25,10 @@ async def found_messages(client: Client, query: MessageQuery) -> dict[str, Any]:
         # It compares, so a chat must be spelled as in messages.
         chat = whatsapp_chat_of(chat) if chat is not None else None
     key = {"id": query.id, "remoteJid": chat, "fromMe": query.from_me}
+    beside = {"messageType": query.message_type, "id": query.record_id, "source": query.source}
     where: dict[str, Any] = {
         "key": {name: value for name, value in key.items() if value is not None},
-        **({} if query.message_type is None else {"messageType": query.message_type}),
+        **{name: value for name, value in beside.items() if value is not None},
     }
     if query.since is not None or query.until is not None:
         since = _FIRST if query.since is None else query.since

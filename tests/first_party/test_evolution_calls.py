@@ -403,6 +403,7 @@ async def test_messages_are_those_of_evolution_api(
             "key": {"remoteJid": CHAT, "id": "M2", "fromMe": True},
             "messageType": "conversation",
             "messageTimestamp": 20,
+            "source": "web",
         },
         {
             "id": "c0",
@@ -418,7 +419,9 @@ async def test_messages_are_those_of_evolution_api(
         "currentPage": 2,
         "records": evolution.accounts["shop"].messages[1:],
     }
-    query = MessageQuery(id="M2", from_me=True, message_type="conversation", since=1.5)
+    query = MessageQuery(
+        id="M2", from_me=True, message_type="conversation", since=1.5, record_id="c1", source="web"
+    )
     assert len((await connector.find_messages(session, query))["messages"]["records"]) == 1
     assert evolution.calls_of("POST chat/findMessages/shop") == [
         {"where": {"key": {"remoteJid": CHAT}}, "page": 2, "offset": 1},
@@ -426,6 +429,8 @@ async def test_messages_are_those_of_evolution_api(
             "where": {
                 "key": {"id": "M2", "fromMe": True},
                 "messageType": "conversation",
+                "id": "c1",
+                "source": "web",
                 "messageTimestamp": {"gte": "1970-01-01T00:00:01.500Z", "lte": "9999-12-31T23:59:59.000Z"},
             },
             "page": 1,

@@ -185,7 +185,12 @@ async def test_a_status_post_with_its_writers_number_is_no_message_of_their_chat
         ({"where": {"key": {"remoteJidAlt": ANA}}}, "DCA"),
         ({"where": {"key": {"fromMe": True}}}, "C"),
         ({"where": {"key": {"fromMe": False}}}, "DBA"),
+        ({"where": {"fromMe": False}}, "DBA"),
+        ({"where": {"fromMe": False, "key": {"fromMe": True}}}, "C"),
         ({"where": {"messageType": "imageMessage"}}, "B"),
+        ({"where": {"id": "B"}}, "B"),
+        ({"where": {"id": "B", "key": {"id": "A"}}}, ""),
+        ({"where": {"source": "android"}}, "A"),
         ({"where": {"messageTimestamp": {"gte": 2000, "lte": 3000}}}, "CB"),
         ({"where": {"messageTimestamp": {"gte": "1970-01-01T00:50:00Z"}}}, "DC"),
         ({"where": {"messageTimestamp": {"lte": "1970-01-01"}}}, ""),
@@ -278,10 +283,12 @@ class TestOfANetworkThatKeepsMessages:
         return Keeping()
 
     async def test_it_is_asked(self, client: httpx.AsyncClient, connector: Keeping) -> None:
-        body = {"where": {"key": {"id": "A", "fromMe": False}, "messageType": "x"}, "page": 2, "offset": 7}
-        answer = await client.post("/chat/findMessages/loja1", json=body)
+        where = {"key": {"id": "A", "fromMe": False}, "messageType": "x", "id": "c0", "source": "web"}
+        answer = await client.post("/chat/findMessages/loja1", json={"where": where, "page": 2, "offset": 7})
         assert answer.json() == connector.answer
-        assert connector.asked == MessageQuery(id="A", from_me=False, message_type="x", page=2, size=7)
+        assert connector.asked == MessageQuery(
+            id="A", from_me=False, message_type="x", page=2, size=7, record_id="c0", source="web"
+        )
 
     async def test_erased_persons_are_left_out(
         self, client: httpx.AsyncClient, connector: Keeping, monkeypatch: pytest.MonkeyPatch

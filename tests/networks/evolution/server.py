@@ -454,7 +454,7 @@ class Evolution:
                 for one in self.accounts[name].messages
                 # Of false, it makes no filter.
                 if all(not value or one["key"].get(part) == value for part, value in where["key"].items())
-                and where.get("messageType") in (None, one["messageType"])
+                and all(where.get(part) in (None, one.get(part)) for part in ("id", "messageType", "source"))
                 and between[0] <= one["messageTimestamp"] <= between[1]
             ]
             random.shuffle(found)  # by their time alone: those of the same second come in any order
