@@ -7,6 +7,7 @@ response. Everything else fails this delivery, and is retried on its schedule.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http.client import responses
@@ -24,6 +25,13 @@ _SPECIAL = {
     **dict.fromkeys((504, 520, 524), Outcome.UNANSWERED),
     410: Outcome.GONE,
 }
+# A web app of Google Apps Script, which has worked on the request and shows its output there.
+_SCRIPT_OUTPUT = re.compile(r"https://script\.googleusercontent\.com(?=[/?#]|$)", re.IGNORECASE)
+# A page where people log in, which may well answer a POST with 200: never a URL to register.
+_LOGIN = re.compile(
+    r"(?:[^/?#]*//[^/?#]*)?/(?:[^?#]*/)?(?:wp-|service)?(?:log|sign)[-_]?in(?:\.\w+)?(?=[/?#]|$)",
+    re.IGNORECASE,
+)
 
 
 def outcome_of_status(status: int) -> Outcome:
@@ -40,11 +48,20 @@ def describe_status(status: int, location: str | None) -> str | None:
     if 200 <= status <= 299:
         return None
     phrase = f"{status} {responses.get(status, '')}".rstrip()
-    if 300 <= status <= 399 and status != 304:  # which is about a cache, and has no target
-        # The receiver chooses this text and may make it long; the sentence is stored with every attempt.
-        where = f" to {with_masked_user(location[:512])}" if location else ""
-        return f"The receiver answered {phrase}{where}; redirects are not followed. Register the final URL."
-    return f"The receiver answered {phrase}."
+    if not 300 <= status <= 399 or status == 304:  # which is about a cache, and has no target
+        return f"The receiver answered {phrase}."
+    # The receiver chooses this text and may make it long; the sentence is stored with every attempt.
+    location = (location or "")[:512]
+    if _SCRIPT_OUTPUT.match(location):
+        # That URL works once. Each repetition of the request runs the script again.
+        return (
+            f"The receiver answered {phrase}: redirects are not followed. The script has run; let its doPost "
+            "end with return HtmlService.createHtmlOutput(), which answers 200."
+        )
+    where = f" to {with_masked_user(location)}" if location else ""
+    if _LOGIN.match(location):
+        return f"The receiver answered {phrase}{where}: it wants a login. Exempt the URL from it."
+    return f"The receiver answered {phrase}{where}; redirects are not followed. Register the final URL."
 
 
 def parse_retry_after(value: str | None, now: float) -> float | None:

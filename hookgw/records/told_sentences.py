@@ -23,6 +23,11 @@ TEMPLATES = (
     N_("The receiver answered {status}."),
     N_("The receiver answered {status}; redirects are not followed. Register the final URL."),
     N_("The receiver answered {status} to {url}; redirects are not followed. Register the final URL."),
+    N_("The receiver answered {status} to {url}: it wants a login. Exempt the URL from it."),
+    N_(
+        "The receiver answered {status}: redirects are not followed. The script has run; let its doPost "
+        "end with return HtmlService.createHtmlOutput(), which answers 200."
+    ),
     N_("No connection was established within {seconds} s."),
     N_("No connection to port {port} of {host}: {reason}."),
     N_("Looking up {host} took longer than {seconds} s."),

@@ -48,6 +48,69 @@ def test_the_error_names_the_status(status: int, location: str | None, parts: li
     assert all(part in error for part in parts)
 
 
+_ECHO = "https://script.googleusercontent.com/macros/echo?user_content_key=AUkAhnS"
+
+
+@pytest.mark.parametrize("status", [302, 303])
+def test_an_apps_script_has_run_and_is_told_how_to_answer_itself(status: int) -> None:
+    """Its output is for one reader at that URL, which is nothing to register."""
+    error = describe_status(status, _ECHO)
+    assert error is not None
+    assert "The script has run" in error
+    assert "HtmlService.createHtmlOutput()" in error
+    assert "user_content_key" not in error
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        *(
+            "/login",
+            "https://crm.example/login?next=%2Fhook",
+            "/accounts/login/",
+            "/users/sign_in",
+            "//x/signin",
+        ),
+        *(
+            "https://crm.example/wp-login.php?redirect_to=x",
+            "https://x.example/cdn-cgi/access/login/crm.example",
+        ),
+        *(
+            "https://accounts.google.com/ServiceLogin?passive=1",
+            "https://accounts.google.com/v3/signin/identifier",
+        ),
+    ],
+)
+def test_a_redirect_to_a_login_is_no_url_to_register(location: str) -> None:
+    error = describe_status(302, location)
+    assert (
+        error == f"The receiver answered 302 Found to {location}: it wants a login. Exempt the URL from it."
+    )
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        *(
+            "https://new.example/hook",
+            "/hook/",
+            "https://x.example/catalogin",
+            "/hook?next=/login",
+            "",
+            "https://[",
+        ),
+        *(
+            "https://logins.example/a",
+            "https://script.googleusercontent.com.x.example/",
+            "/weblogin2",
+            "login",
+        ),
+    ],
+)
+def test_other_redirects_lead_to_the_final_url(location: str) -> None:
+    assert (describe_status(302, location) or "").endswith("Register the final URL.")
+
+
 def test_a_304_is_not_called_a_redirect() -> None:
     assert describe_status(304, "https://new.example/") == "The receiver answered 304 Not Modified."
 
