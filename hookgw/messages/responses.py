@@ -279,6 +279,16 @@ class Participant(Struct, frozen=True, kw_only=True):
     admin: str | UnsetType | None = UNSET
 
 
+class Participants(Struct, frozen=True, kw_only=True):
+    """The participants of a group.
+
+    Attributes:
+        participants: who is in it.
+    """
+
+    participants: list[Participant]
+
+
 class Group(Struct, frozen=True, kw_only=True, rename="camel"):
     """A group of the account. Networks may add fields.
 

@@ -35,7 +35,7 @@ _ROWS: dict[str, type | str] = {
     "typing, presence": "set_presence",
     "check numbers (`whatsappNumbers`)": "find_numbers",
     "pictures of profiles (`fetchProfilePictureUrl`)": "find_picture",
-    "groups (`fetchAllGroups`, `findGroupInfos`)": "list_groups",
+    "groups (`fetchAllGroups`, `findGroupInfos`, `participants`)": "list_groups",
     "links to received files": "open_media",
     "the network calls hookgw (`ingestUrl`)": "ingest",
     "logout ends the login on the network": "logout",

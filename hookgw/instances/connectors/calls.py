@@ -32,6 +32,7 @@ _NEEDS: dict[str, type | str | None] = {
     "getBase64FromMediaMessage": "open_media",
     "fetchAllGroups": "list_groups",
     "findGroupInfos": "find_group",
+    "participants": "find_group",
     "setPresence": "set_presence",
     "findChats": None,
     "findContacts": None,

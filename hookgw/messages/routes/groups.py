@@ -44,6 +44,7 @@ class GroupRoutes:
         blueprint = Blueprint("groups", __name__, url_prefix="/group")
         blueprint.add_url_rule("/fetchAllGroups/<instance>", view_func=self.list_groups)
         blueprint.add_url_rule("/findGroupInfos/<instance>", view_func=self.find_group)
+        blueprint.add_url_rule("/participants/<instance>", view_func=self.list_participants)
         return blueprint
 
     @describes(_TAG, Right.PAYLOADS, {200: list[responses.Group]}, query=(_PARTICIPANTS,), errors=_ERRORS)
@@ -68,3 +69,12 @@ class GroupRoutes:
         group = parse_group(request.args.get("groupJid"))
         await reserve(LIST)
         return await network_response(await self._messages.find_group(instance, group))
+
+    @describes(_TAG, Right.PAYLOADS, {200: responses.Participants}, query=(_GROUP,), errors=_ERRORS)
+    async def list_participants(self, instance: str) -> Response:
+        """List who is in a group."""
+        self._messages.require(instance, "participants")
+        group = parse_group(request.args.get("groupJid"))
+        await reserve(LIST)
+        found = await self._messages.find_group(instance, group)
+        return await network_response({"participants": found.get("participants") or []})

@@ -489,6 +489,7 @@ class TestWithoutTheCalls:
             ("POST", "/chat/whatsappNumbers/loja1"),
             ("GET", "/group/fetchAllGroups/loja1"),
             ("GET", "/group/findGroupInfos/loja1"),
+            ("GET", "/group/participants/loja1"),
         ],
     )
     async def test_it_is_501(self, client: httpx.AsyncClient, method: str, path: str) -> None:
@@ -525,9 +526,19 @@ async def test_a_group(client: httpx.AsyncClient, groups: list[dict[str, Any]]) 
     assert (await client.get("/group/findGroupInfos/loja1")).status_code == 400
 
 
+async def test_who_is_in_a_group(client: httpx.AsyncClient, groups: list[dict[str, Any]]) -> None:
+    found = await client.get("/group/participants/loja1", params={"groupJid": GROUP})
+    assert found.json() == {"participants": groups[0]["participants"]}
+    del groups[0]["participants"]
+    found = await client.get("/group/participants/loja1", params={"groupJid": GROUP})
+    assert found.json() == {"participants": []}
+    assert (await client.get("/group/participants/loja1?groupJid=1@g.us")).status_code == 404
+    assert (await client.get("/group/participants/loja1")).status_code == 400
+
+
 async def test_groups_of_an_instance_that_is_not_connected(
     client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
     await gateway.instances.logout("loja1")
-    for path in ("fetchAllGroups/loja1", "findGroupInfos/loja1?groupJid=1@g.us"):
+    for path in ("fetchAllGroups/loja1", "findGroupInfos/loja1?groupJid=1", "participants/loja1?groupJid=1"):
         assert (await client.get(f"/group/{path}")).status_code == 409
