@@ -25,6 +25,10 @@ _SPECIAL = {
     **dict.fromkeys((504, 520, 524), Outcome.UNANSWERED),
     410: Outcome.GONE,
 }
+_ADVICE = {
+    413: ": the event is larger than it takes. Raise its limit for bodies.",
+    419: ": it wants a CSRF token. Exempt the URL from it.",  # Laravel's
+}
 # A web app of Google Apps Script, which has worked on the request and shows its output there.
 _SCRIPT_OUTPUT = re.compile(r"https://script\.googleusercontent\.com(?=[/?#]|$)", re.IGNORECASE)
 # A page where people log in, which may well answer a POST with 200: never a URL to register.
@@ -49,7 +53,7 @@ def describe_status(status: int, location: str | None) -> str | None:
         return None
     phrase = f"{status} {responses.get(status, '')}".rstrip()
     if not 300 <= status <= 399 or status == 304:  # which is about a cache, and has no target
-        return f"The receiver answered {phrase}."
+        return f"The receiver answered {phrase}{_ADVICE.get(status, '.')}"
     # The receiver chooses this text and may make it long; the sentence is stored with every attempt.
     location = (location or "")[:512]
     if _SCRIPT_OUTPUT.match(location):

@@ -40,6 +40,8 @@ def test_a_delivery_has_no_error() -> None:
         (301, None, ["301 Moved Permanently", "not followed"]),
         (500, None, ["500 Internal Server Error"]),
         (599, None, ["599"]),
+        (413, None, ["answered 413 ", "Raise its limit for bodies."]),
+        (419, None, ["answered 419: it wants a CSRF token", "Exempt the URL from it."]),
     ],
 )
 def test_the_error_names_the_status(status: int, location: str | None, parts: list[str]) -> None:
