@@ -114,7 +114,7 @@ async def test_apply_keeps_keys_headers_passwords_and_settings(world: World) -> 
     assert stored["events"] == ["MESSAGES_UPSERT", "CONNECTION_UPDATE"]
     assert (stored["enabled"], stored["webhookByEvents"], stored["webhookBase64"]) == (True, True, True)
     assert stored["timeout"] == "1m"  # as Evolution API's container waits
-    assert stored["plugins"] == {"evolution_envelope": {}}
+    assert stored["plugins"] == {"evolution_envelope": {"apikey": "********"}}
     found = await world.get("/settings/find/loja1", TOKEN)
     assert (found["rejectCall"], found["msgCall"], found["wavoipToken"]) == (True, "Only texts", "********")
 
@@ -159,7 +159,8 @@ async def test_a_missing_webhook_is_added_to_an_instance_of_hookgw(world: World)
         result.stdout
     )
     assert "its token is kept" not in result.stdout
-    assert (await world.get("/webhook/find/loja1"))["url"] == "https://crm.example/hook"
+    stored = await world.get("/webhook/find/loja1")
+    assert (stored["url"], stored["plugins"]) == ("https://crm.example/hook", {"evolution_envelope": {}})
 
 
 async def test_a_token_that_no_header_can_have_stops_nothing(world: World) -> None:
@@ -406,6 +407,19 @@ def test_without_the_envelope_the_signing_key_is_left_out() -> None:
     assert (one.webhook["headers"], "plugins" in one.webhook) == ({"x-a": "1"}, False)
     assert "jwt_key left out" in " ".join(one.notes)
     assert "planted" not in repr(one)
+
+
+@pytest.mark.parametrize(
+    ("token", "block"),
+    [(TOKEN, {"apikey": TOKEN}), ("short", {}), ("********", {}), (None, {})],
+)
+def test_bodies_have_the_token_that_clients_keep(token: str | None, block: dict[str, str]) -> None:
+    """Workflows answer with the ``apikey`` and the ``server_url`` of the body."""
+    one = planned(HOOK, instance={"token": token})
+    assert one.webhook["plugins"] == {"evolution_envelope": block}
+    assert ("apikey" in " ".join(one.notes)) is bool(block)
+    assert TOKEN not in f"{one} {one.notes}"
+    assert "plugins" not in planned(HOOK, envelope=False).webhook
 
 
 def test_what_hookgw_does_not_have_is_named() -> None:

@@ -130,6 +130,12 @@ def plan_import(
         webhook = _webhook(one.webhook, kinds, envelope=envelope, notes=made.notes)
         # Of an instance that hookgw has, the keys stay: there is nothing to note, or a conflict.
         made.token = _token(one.instance.get("token"), tokens, [] if name in existing else made.notes)
+        keeps_token = made.token is not None and (name not in existing or existing[name].has_token is True)
+        if webhook is not None and envelope and keeps_token:
+            # Workflows answer with the apikey and the server_url of the body.
+            webhook["plugins"] = {ENVELOPE: {"apikey": made.token}}
+            if name not in existing:
+                made.notes.append("webhook: bodies have the token as apikey, as those of Evolution API.")
         if name in existing:
             _plan_change(made, existing[name], settings, webhook, replace=replace)
         else:
