@@ -159,6 +159,15 @@ def before_call(_: object, case: Any, __: object) -> None:
                     case.body = body
 
 
+def without_delay(body: Any) -> Any:
+    """Replace a ``delay`` for which schemathesis would not wait."""
+    if not isinstance(body, dict):
+        return body
+    found = body | ({"options": without_delay(body["options"])} if "options" in body else {})
+    delay = found.get("delay")
+    return found | {"delay": 0} if isinstance(delay, int | float) and 5_000 < delay <= 60_000 else found
+
+
 def drop_key(case: Any) -> None:
     """Remove a valid Idempotency-Key for a batch or for an event with an id: hookgw refuses it."""
     items = case.body if isinstance(case.body, list) else [case.body]
@@ -210,6 +219,7 @@ OF_BODIES: dict[str | tuple[str, ...], Any] = {
     "/webhook/rotateSecret/": (without_zero,),
     "/instance/create": (*OF_REGISTRATIONS, with_span),
     "/instance/options/": (with_span,),
+    "/message/": (without_delay,),
     "/message/sendText/": (with_number,),
 }
 """What changes bodies, by how the path begins."""
