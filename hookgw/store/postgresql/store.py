@@ -38,6 +38,7 @@ from hookgw.store.postgresql.database import (
     Server,
     check_pooler,
     make_connections,
+    reason_of,
     start_errors,
     watch,
 )
@@ -331,11 +332,16 @@ async def _follow_switches(
         await trio.sleep(POLL)
         if not server.identity.is_switched:
             continue
-        logger.error("the database is another one, or an earlier state: it is checked", database=server.place)
+        logger.error(
+            "the database is another one, an earlier state, or was promoted: it is checked",
+            database=server.place,
+        )
         try:
             commits.recount(await threads.run(partial(_adopt, server, nodes.generation)))
         except (StartError, psycopg.Error) as error:
-            logger.warning("the database is not used yet", database=server.place, reason=str(error).strip())
+            reason = reason_of(error) if isinstance(error, psycopg.Error) else str(error).strip()
+            server.identity.refusal = reason
+            logger.warning("the database is not used yet", database=server.place, reason=reason)
         else:
             logger.warning("the database is used, and everything is read again", database=server.place)
 
@@ -344,10 +350,16 @@ def _adopt(server: Server, generation: int) -> int:
     """Prepare another server as a start would, and use it from now on; return what is pending there.
 
     Raises:
-        StartError, psycopg.Error: it cannot be used.
+        StartError, psycopg.Error: it cannot be used, or a newer primary has taken its place.
     """
     with closing(server.connect(COUNT_PATIENCE, to_adopt=True)) as connection:
         found = find(connection)
+        if server.identity.is_former(found):
+            # It lacks what was stored since, and would send again what has arrived.
+            raise StartError(
+                "It is the primary of before a failover, and accepts writes still.",
+                "Stop it, or make it a standby. To go back to it for good, restart hookgw.",
+            )
         check_server(connection, server.place)
         if missing := missing_tables(connection):
             raise StartError(f"Tables of hookgw are missing there: {', '.join(missing)}.")

@@ -1,0 +1,128 @@
+"""Which server the connections lead to: a standby that was promoted may lack what was stored last."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import trio
+
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
+from hookgw.store.postgresql import PostgresqlStore, Server, open_store
+from hookgw.store.postgresql.store import POLL
+from tests.fleet.nodes import url_at
+from tests.store.support import Listener, ids_of, seqs_of, to
+from tests.support.ports import free_port
+from tests.support.postgres import PostgresServer, run_postgres
+
+pytestmark = pytest.mark.process
+CRASH = 3
+MANY = 100
+"""More events than a sequence gives numbers for with one record of its log, which the standby has already."""
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A primary, and a standby that commits do not wait for."""
+    with run_postgres(listen=free_port()) as primary, primary.with_standby(free_port()) as standby:
+        primary.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        primary.execute("SELECT pg_reload_conf()")
+        yield primary, standby
+
+
+async def replicated(primary: PostgresServer, standby: PostgresServer) -> None:
+    """Wait until the standby has everything, and let nothing more get to it."""
+    (position,) = primary.execute("SELECT pg_current_wal_insert_lsn()")[0]
+    with trio.fail_after(30):
+        while standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") != [(True,)]:  # noqa: ASYNC110
+            await trio.sleep(0.05)
+    standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
+    standby.execute("SELECT pg_reload_conf()")
+    with trio.fail_after(30):
+        while primary.execute("SELECT FROM pg_stat_replication"):  # noqa: ASYNC110
+            await trio.sleep(0.05)
+
+
+async def stored(store: PostgresqlStore, event: str) -> None:
+    with trio.fail_after(40):
+        while True:
+            try:
+                assert await store.append(to(event)) == [True]
+            except StorageUnavailable:
+                await trio.sleep(0.05)
+            else:
+                return
+
+
+async def test_a_promoted_standby_is_noticed_whatever_another_node_has_written_there(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
+    """It gives the numbers of lost deliveries to others: a node that knows those would settle them."""
+    primary, standby = servers
+    url = url_at(primary.port, standby.port)
+    async with (
+        open_store(Server(url), clock=Clock()) as one,
+        open_store(Server(url), clock=Clock()) as two,
+    ):
+        heard = Listener()
+        two.subscribe(heard)
+        for store in (one, two):
+            store.share(lambda _: True)
+            store.writer.guard = None  # this test is not about membership
+        await stored(one, "before")
+        await replicated(primary, standby)
+        for number in range(MANY):
+            await stored(one, f"lost{number}")
+        with trio.fail_after(30):
+            while len(heard.deliveries) <= MANY:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        await trio.to_thread.run_sync(partial(primary.stop, CRASH))
+        await trio.to_thread.run_sync(standby.execute, "SELECT pg_promote()")
+        for number in range(MANY):
+            await stored(one, f"new{number}")
+        assert await ids_of(one) == ["before", *(f"new{number}" for number in range(MANY))]
+        # Not only that of the event before.
+        assert len({delivery.seq for delivery in heard.deliveries} & {*await seqs_of(one)}) > 1
+        # It has committed nothing before, and the numbers of transactions are beyond those that it has seen.
+        with trio.fail_after(30):
+            while not two.server.identity.switches:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        assert await ids_of(two) == await ids_of(one)
+
+
+async def test_a_former_primary_that_comes_back_is_not_used(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
+    """It lacks what the new one has stored since, and stands first in the URL."""
+    primary, standby = servers
+    async with open_store(Server(url_at(primary.port, standby.port)), clock=Clock()) as store:
+        await stored(store, "before")
+        await replicated(primary, standby)
+        await trio.to_thread.run_sync(partial(primary.stop, CRASH))
+        await trio.to_thread.run_sync(standby.execute, "SELECT pg_promote()")
+        await stored(store, "after")
+        await trio.to_thread.run_sync(primary.start)
+        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'hookgw%'"
+        await trio.to_thread.run_sync(standby.execute, end)
+        with trio.fail_after(30):
+            while not store.server.identity.is_switched:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        await trio.sleep(2.5 * POLL)  # it is looked at again and again
+        with pytest.raises(StorageUnavailable, match="primary of before a failover"):
+            await store.append(to("refused"))
+        await trio.to_thread.run_sync(partial(primary.stop, CRASH))
+        await stored(store, "again")
+        assert await ids_of(store) == ["before", "after", "again"]
+
+
+def test_a_server_that_keeps_its_timeline_to_itself_is_used(postgres: PostgresServer) -> None:
+    """As services that are compatible with PostgreSQL do."""
+    postgres.execute("CREATE ROLE secretive LOGIN")
+    postgres.execute("REVOKE EXECUTE ON FUNCTION pg_walfile_name(pg_lsn) FROM PUBLIC")
+    try:
+        server = Server(postgres.url().replace("user=hookgw", "user=secretive"))
+        server.connect().close()
+        server.connect().close()
+    finally:
+        postgres.execute("GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn) TO PUBLIC")
+        postgres.execute("DROP ROLE secretive")
