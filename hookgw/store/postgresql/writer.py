@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
 import psycopg
 from psycopg import Connection, sql
+from psycopg.errors import Diagnostic
 from psycopg.pq import TransactionStatus
 
 from hookgw.kernel.errors import Invalid
@@ -62,7 +64,7 @@ class _Written(NamedTuple):
     appended: list[Delivery]
 
 
-class _Unacknowledged(Exception):
+class _Unacknowledged(psycopg.OperationalError):
     """The connection was lost while a commit was on its way: the server may have done it.
 
     ``is_counted`` says whether it is known what was added.
@@ -172,8 +174,6 @@ class Writer:
                     partial(self.transact, groups=groups, probe=probe, is_careful=is_careful)
                 )
             except _Unacknowledged as lost:
-                if self._session.gave_up:
-                    raise lost.error from None
                 if (written := self._session.call(partial(self._find_written, lost=lost))) is not None:
                     return written
                 if tries >= TRIES:
@@ -241,7 +241,7 @@ class Writer:
         is_all = not (rest or functions)
         answer = None
         try:
-            with connection.pipeline():
+            with _waiting_for_standby(connection), connection.pipeline():
                 if prepared is not None:
                     answer = send(
                         connection,
@@ -283,7 +283,8 @@ class Writer:
             appends = [*appends, *_appends_of(rest)]
             add_news(transaction)
             try:
-                connection.execute("COMMIT")
+                with _waiting_for_standby(connection):
+                    connection.execute("COMMIT")
             except LOST as error:
                 if not _is_unanswered(connection):
                     raise
@@ -334,7 +335,9 @@ class Writer:
         transactions that are lost to others.
         """
         self._end_former(connection)
-        if connection.execute(_MARKED, (self._marks,)).fetchone() != (lost.mark,):
+        with _waiting_for_standby(connection):
+            marked = connection.execute(_MARKED, (self._marks,)).fetchone()
+        if marked != (lost.mark,):
             return None
         if not lost.is_counted:
             # The answer to the append was lost, too.
@@ -347,6 +350,28 @@ class Writer:
         former, self.backend = self.backend, connection.info.backend_pid
         if former not in (0, self.backend):
             connection.execute(_END_FORMER, (former, TOKEN_LENGTH, self._session.server.token))
+
+
+@contextmanager
+def _waiting_for_standby(connection: Connection) -> Iterator[None]:
+    """Close the connection, and raise, if somebody has cancelled the wait of a commit for the standby.
+
+    The server then says that it has committed, and warns that the standby may not have it.
+    """
+    warnings: list[str] = []
+
+    def warn(warning: Diagnostic) -> None:
+        if warning.source_function == "SyncRepWaitForLSN":  # its text is in the language of the server
+            warnings.append(warning.message_primary or "")
+
+    connection.add_notice_handler(warn)
+    try:
+        yield
+    finally:
+        connection.remove_notice_handler(warn)
+    if warnings:
+        connection.close()
+        raise psycopg.OperationalError(warnings[0])
 
 
 def _is_unanswered(connection: Connection) -> bool:

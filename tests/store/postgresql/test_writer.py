@@ -264,6 +264,62 @@ async def test_what_was_asked_in_turns_is_written_in_turns(store: PostgresqlStor
 
 
 @pytest.fixture
+def without_standby(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """A server whose commits may wait for a standby that is away: see :func:`wait_for_standby`."""
+    yield postgres
+    wait_for_standby(postgres, "")
+
+
+def wait_for_standby(postgres: PostgresServer, name: str) -> None:
+    postgres.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+    postgres.execute("SELECT pg_reload_conf()")
+
+
+async def waiting_process(postgres: PostgresServer, other_than: int = 0) -> int:
+    """Wait until a commit waits for the standby; return the server's process of its connection."""
+    asked = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    with trio.fail_after(30):
+        while True:
+            for (pid,) in await trio.to_thread.run_sync(postgres.execute, asked):
+                if pid != other_than:
+                    assert isinstance(pid, int)
+                    return pid
+            await trio.sleep(0.02)
+
+
+async def test_a_commit_whose_wait_for_the_standby_is_cancelled_waits_again(
+    patient_store: PostgresqlStore, without_standby: PostgresServer
+) -> None:
+    """The server calls it committed, with a warning only; a failover would lose it."""
+    answers = []
+
+    async def append() -> None:
+        answers.append(await patient_store.append(to("e1")))
+
+    wait_for_standby(without_standby, "away")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(append)
+        first = await waiting_process(without_standby)
+        await trio.to_thread.run_sync(without_standby.execute, f"SELECT pg_cancel_backend({first})")
+        await waiting_process(without_standby, other_than=first)
+        assert answers == []
+        wait_for_standby(without_standby, "")
+    assert answers == [[True]]
+    assert await ids_of(patient_store) == ["e1"]
+
+
+async def test_a_commit_that_waits_too_long_for_the_standby_says_so(
+    database: Server, without_standby: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.store.postgresql.database.WRITE_PATIENCE", 2.0)
+    async with open_store(database, clock=Clock()) as store:
+        wait_for_standby(without_standby, "away")
+        with pytest.raises(StorageUnavailable, match="no answer within 2 s"):
+            await store.append(to("e1"))
+        wait_for_standby(without_standby, "")
+
+
+@pytest.fixture
 def forgetful(postgres: PostgresServer) -> Iterator[PostgresServer]:
     """A server that forgets what nobody has waited for when it crashes."""
     postgres.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
