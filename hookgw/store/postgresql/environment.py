@@ -20,9 +20,10 @@ OLDEST_SERVER = 130000
 
 _SET = """SELECT current_setting('transaction_read_only'), set_config(name, value, false)
     FROM unnest(%s::text[], %s::text[]) AS preset (name, value)"""
-# "on", "local", "remote_write" and "remote_apply" all mean that a commit is on the server's disk.
-_WAIT_FOR_DISK = b"""SELECT set_config('synchronous_commit', 'on', false)
-    WHERE current_setting('synchronous_commit') = 'off'"""
+# "on", "local", "remote_write" and "remote_apply" all mean that a commit is on the server's disk. What is not
+# set here changes for an open connection when the server reads its configuration again.
+_WAIT_FOR_DISK = b"""SELECT set_config('synchronous_commit',
+    coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)"""
 
 READ_ONLY = "session is read-only"
 """What libpq says of such a server, too. It has no code for it."""

@@ -1,5 +1,6 @@
 """What a role or a database presets, each of it tried, and all of it at once."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -82,6 +83,29 @@ def test_a_preset_does_not_reach_a_connection(name: str, postgres: PostgresServe
     preset(postgres, role, **{name: HOSTILE[name]})
     with closing(Server(url_of(postgres, role)).connect()) as connection:
         assert connection.execute("SELECT current_setting(%s)", (name,)).fetchone() == expected
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_change_of_the_configuration_does_not_reach_an_open_connection(
+    name: str, postgres: PostgresServer
+) -> None:
+    with closing(Server(postgres.url()).connect()) as connection:
+        expected = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+        try:
+            postgres.execute(f"ALTER SYSTEM SET {name} = '{HOSTILE[name]}'")
+            # The second setting tells when the connection has heard of both.
+            postgres.execute("ALTER SYSTEM SET work_mem = '123kB'")
+            postgres.execute("SELECT pg_reload_conf()")
+            for _ in range(600):
+                if connection.execute("SHOW work_mem").fetchone() == ("123kB",):
+                    break
+                time.sleep(0.05)
+            assert connection.execute("SHOW work_mem").fetchone() == ("123kB",)
+            assert connection.execute("SELECT current_setting(%s)", (name,)).fetchone() == expected
+        finally:
+            postgres.execute(f"ALTER SYSTEM RESET {name}")
+            postgres.execute("ALTER SYSTEM RESET work_mem")
+            postgres.execute("SELECT pg_reload_conf()")
 
 
 async def test_events_and_outcomes_are_kept_whole_under_all_presets_at_once(
