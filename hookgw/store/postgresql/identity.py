@@ -14,15 +14,18 @@ shows it: each promotion begins a new one. Which commits got through, the server
 
 from __future__ import annotations
 
-from typing import LiteralString, NamedTuple
+from contextlib import suppress
+from typing import NamedTuple
 
 import psycopg
 from psycopg import Connection
 
-_XID = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
-_SYSTEM = "SELECT system_identifier FROM pg_control_system()"
-# The control file has it only after the next checkpoint.
-_TIMELINE = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+# Without a function that a balancing pooler takes for a write: it would send the question to the primary.
+_STATE = """SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+    current_setting('transaction_read_only')"""
+# The control file has the timeline only after the next checkpoint.
+_PLACE = "SELECT system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()"
+_SYSTEM = "SELECT system_identifier, '0' FROM pg_control_system()"
 _NOT_ASKED = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.UndefinedFunction,
@@ -102,16 +105,23 @@ class Identity:
 
 
 def find(connection: Connection) -> Found:
-    xid = _ask(connection, _XID)
-    timeline = _ask(connection, _TIMELINE)
-    return Found(int(_ask(connection, _SYSTEM) or 0), int(str(timeline or 0), 16), int(xid or 0))
+    """Return what a new connection that accepts writes leads to.
 
-
-def _ask(connection: Connection, statement: LiteralString) -> int | str | None:
-    try:
-        row = connection.execute(statement).fetchone()
-    except _NOT_ASKED:
-        return None
-    assert row is not None  # noqa: S101 -- a SELECT without FROM, or from a function with one row
-    answer: int | str = row[0]
-    return answer
+    Raises:
+        OperationalError: what it reads is that of a standby, which is behind: lanes would send again what the
+            primary knows as delivered.
+    """
+    row = connection.execute(_STATE).fetchone()
+    assert row is not None  # noqa: S101 -- no FROM, so one row
+    next_xid, reads_only = row
+    if reads_only == "on":
+        raise psycopg.OperationalError(
+            "a pooler sends writes to the primary and reads to a standby, which may be behind; turn that off "
+            "(pgpool: load_balance_mode = off)"
+        )
+    for statement in (_PLACE, _SYSTEM):
+        with suppress(*_NOT_ASKED):
+            row = connection.execute(statement).fetchone()
+            assert row is not None  # noqa: S101 -- a function with one row
+            return Found(row[0], int(row[1], 16), next_xid)
+    return Found(0, 0, next_xid)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+import psycopg
 import pytest
 import trio
 
@@ -113,6 +114,18 @@ async def test_a_former_primary_that_comes_back_is_not_used(
         await trio.to_thread.run_sync(partial(primary.stop, CRASH))
         await stored(store, "again")
         assert await ids_of(store) == ["before", "after", "again"]
+
+
+def test_a_pooler_that_sends_reads_to_a_standby_is_refused(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
+    """As pgpool does by default. Its connections accept writes, which go to the primary."""
+    _, standby = servers
+    with (
+        psycopg.connect(standby.url(), autocommit=True) as connection,
+        pytest.raises(psycopg.OperationalError, match="load_balance_mode"),
+    ):
+        Server(standby.url()).identity.check(connection)
 
 
 def test_a_server_that_keeps_its_timeline_to_itself_is_used(postgres: PostgresServer) -> None:
