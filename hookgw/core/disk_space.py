@@ -42,6 +42,7 @@ class DiskSpaceWatch:
         self.shortage: str | None = None
         self._store = store
         self._min_free = min_free
+        self._unknown = ""  # why the last measurement failed
         # How much may be written until the next look, and what wakes it early.
         self._budget = 0
         self._spent = trio.Event()
@@ -74,9 +75,12 @@ class DiskSpaceWatch:
             self.found = found = await self._store.disk_space()
         except StorageUnavailable as error:
             # A disk that fails refuses writes by itself.
-            logger.warning("the free disk space is unknown", reason=str(error))
+            if str(error) != self._unknown:
+                self._unknown = str(error)
+                logger.warning("the free disk space is unknown", reason=self._unknown)
             self._budget = self._min_free // 16
             return
+        self._unknown = ""
         if found is None:
             self._budget = _NO_LIMIT
             return

@@ -249,7 +249,7 @@ class LaneQueue:
         """Read the next page from disk, retrying while the disk refuses.
 
         Args:
-            cannot_read: called with each refusal.
+            cannot_read: called with each new reason of a refusal.
             holder, reserved: the memory that :meth:`reserve_nowait` or a claim took. It is given back at the
                 end; each delivery read is charged to its own instance.
         """

@@ -22,13 +22,16 @@ async def retry_until_readable(
     """Return what ``read`` returns, retrying while it raises ``StorageUnavailable``.
 
     Args:
-        refused: called with the reason before each wait.
+        refused: called with the first reason, and with each that is another one. Callers log it, and
+            thousands of lanes may wait for one disk.
     """
-    wait = FIRST_WAIT
+    wait, told = FIRST_WAIT, ""
     while True:
         try:
             return await read()
         except StorageUnavailable as error:
-            refused(error)
+            if str(error) != told:
+                told = str(error)
+                refused(error)
         await trio.sleep(wait)
         wait = min(2 * wait, LAST_WAIT)

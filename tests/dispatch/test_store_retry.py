@@ -22,3 +22,15 @@ async def test_waits_double_until_the_disk_can_be_read(autojump_clock: MockClock
     waits = [later - earlier for earlier, later in itertools.pairwise(tried)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, LAST_WAIT, LAST_WAIT, LAST_WAIT]
     assert reasons == [f"no {n}" for n in range(1, 9)]
+
+
+async def test_a_reason_that_stays_is_told_once(autojump_clock: MockClock) -> None:
+    answers = ["full", "full", "full", "read-only", "read-only", "full", ""]
+    told: list[str] = []
+
+    async def read() -> None:
+        if answer := answers.pop(0):
+            raise StorageUnavailable(answer)
+
+    await retry_until_readable(read, lambda error: told.append(str(error)))
+    assert told == ["full", "read-only", "full"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Unavailable
@@ -127,8 +128,10 @@ async def test_a_disk_that_cannot_be_examined_is_as_it_was(watch_of: Any, autoju
     disk = Disk()
     watch = await watch_of(disk)
     disk.space = StorageUnavailable("The disk is gone.")
-    await trio.sleep(CHECK_EVERY + 0.1)
-    assert disk.looks == 2
+    with capture_logs() as logs:
+        await trio.sleep(3 * CHECK_EVERY + 0.1)
+    assert disk.looks == 4
+    assert [entry["reason"] for entry in logs] == ["The disk is gone."]
     watch.check()
     assert watch.found == ENOUGH
 
