@@ -221,7 +221,10 @@ class StorageUnavailable(Unavailable):
 
 
 class StorageLost(StorageUnavailable):
-    """The data file is damaged, or its path names another one: nothing is stored until a restart."""
+    """The path of the data file names another one: nothing is stored until a restart.
+
+    Or the file is damaged, or the disk cannot read it: nothing is stored until a check finds no problem.
+    """
 
 
 class StartError(HookgwError):

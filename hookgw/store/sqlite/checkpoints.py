@@ -13,12 +13,15 @@ import threading
 from contextlib import suppress
 from functools import partial
 
+import structlog
 import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.sqlite.database import WAL_PAGES, DatabaseConnections, sync_log
-from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
+from hookgw.store.sqlite.open_file import OpenFile, is_disk_error, is_locked
+
+logger = structlog.get_logger("hookgw.store")
 
 # The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
 # checkpoint, and so how long a commit waits for the same disk.
@@ -55,6 +58,7 @@ class Checkpoints:
         self._threads = threads
         self._thread = trio.CapacityLimiter(1)
         self._written = trio.Event()
+        self._is_refused = False
 
     def committed(self) -> None:
         self._written.set()
@@ -76,7 +80,8 @@ class Checkpoints:
         """Fold the log, at most once in :data:`INTERVAL` and at least once in :data:`MOST_INTERVALS` of them
         while there are commits, until cancelled.
 
-        If the disk refuses, the log stays as it is, and a later commit starts the next attempt.
+        If the disk refuses, the log stays as it is, and a later commit starts the next attempt. The log
+        grows, and nothing is lost.
         """
         intervals, former = 1.0, 0
         while True:
@@ -100,7 +105,26 @@ class Checkpoints:
             self._fold(self._writer)
 
     def _fold(self, connection: sqlite3.Connection) -> int:
-        return fold(connection, self._file) if self._may_fold() else 0
+        if not self._may_fold():
+            return 0
+        try:
+            pages = fold(connection, self._file)
+        except sqlite3.Error as error:
+            if not is_disk_error(error):
+                raise
+            if not self._is_refused and not is_locked(error):
+                self._is_refused = True
+                logger.warning(
+                    "the disk refuses to fold the write-ahead log into the data file: the log grows until it "
+                    "does",
+                    reason=f"{error} ({error.sqlite_errorname})",
+                    file=str(self._file.path),
+                )
+            return 0
+        if self._is_refused:
+            self._is_refused = False
+            logger.info("the write-ahead log is folded into the data file again", file=str(self._file.path))
+        return pages
 
     def _may_fold(self) -> bool:
         """Whether the file is ours alone: another program may use one that was moved, with another log."""
@@ -126,18 +150,23 @@ def truncate(connection: sqlite3.Connection, file: OpenFile) -> bool:
             raise
         return False
     finally:
+        file.note_folded()
         connection.execute(f"PRAGMA busy_timeout = {usual}").fetchall()
     return not is_busy
 
 
 def fold(connection: sqlite3.Connection, file: OpenFile) -> int:
-    """Fold what can be folded without waiting; return how many pages the log has."""
+    """Fold what can be folded without waiting; return how many pages the log has.
+
+    Raises:
+        sqlite3.Error: the disk refuses, or another program holds the file.
+    """
     try:
         # PASSIVE: the other modes wait for readers, and make the writer wait.
         _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     except sqlite3.Error as error:
         file.note(error)
-        if not is_disk_error(error):
-            raise
-        return 0
+        raise
+    finally:
+        file.note_folded()
     return int(pages)

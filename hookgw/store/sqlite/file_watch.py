@@ -2,12 +2,18 @@
 
 What was stored is in files that may have no name any more. So once they were moved or replaced, it is copied
 to ``<name>.rescued``, a file that ``hookgw restore`` takes.
+
+Damage may be none: a page that the disk could not read for a moment looks like it. So a file that was found
+damaged is checked as ``hookgw storage check`` does it, and used again if nothing is wrong with it. That risks
+nothing that a restart does not: nothing was written meanwhile.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +23,11 @@ import structlog
 import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
-from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.records import StoreObserver
 from hookgw.store.sqlite.backup import OnlineBackup
+from hookgw.store.sqlite.maintenance import check_file
 from hookgw.store.sqlite.open_file import OpenFile
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -35,6 +42,12 @@ LONG_LOG = 256 * 2**20
 
 RESCUE_AGAIN = 60.0
 """Seconds until a copy that the disk has refused is tried again."""
+
+DAMAGE_AGAIN = 60.0
+"""Seconds until a damaged file is checked again."""
+
+DAMAGE_REST = 10
+"""After a long check, the rest is this many times as long: deliveries use the disk."""
 
 
 @dataclass(eq=False, repr=False)
@@ -52,6 +65,9 @@ class FileWatch:
         self._is_long = False
         self._is_rescued = False
         self._rescue_at = 0.0
+        self._check_at = 0.0
+        self._checking: sqlite3.Connection | None = None
+        self._problems: list[str] = []
 
     async def run(self) -> None:
         while True:
@@ -68,13 +84,55 @@ class FileWatch:
         self._commits.try_soon()
         if self._file.was_moved:
             await self._rescue()
+        elif trio.current_time() >= self._check_at:
+            await self._check_damage()
+
+    async def _check_damage(self) -> None:
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._interrupt_check)
+            problems = await self._run(self._find_problems)
+            nursery.cancel_scope.cancel()
+        seconds = trio.current_time() - began
+        self._check_at = trio.current_time() + max(DAMAGE_AGAIN, DAMAGE_REST * seconds)
+        if problems and problems != self._problems:
+            logger.error("the data file is not used meanwhile", problems=problems, file=str(self._file.path))
+        self._problems = problems
+        if not problems and not self._file.was_moved:
+            self._file.lost = None
+            logger.warning(
+                "the disk reads all of the data file again, and a check found no problem: it is used again",
+                file=str(self._file.path),
+                seconds=round(seconds, 1),
+            )
+
+    def _find_problems(self) -> list[str]:
+        try:
+            if self._file.was_written_by_others():
+                return ["Another program wrote to it: it is not used until a restart."]
+            return check_file(self._file.path, self._note_checking).problems
+        except (OSError, StartError, StorageUnavailable) as error:
+            return [str(error)]
+
+    def _note_checking(self, connection: sqlite3.Connection) -> None:
+        self._checking = connection
+
+    async def _interrupt_check(self) -> None:
+        """Let a stop of hookgw not wait for the check of a large file."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            if self._checking is not None:
+                with suppress(sqlite3.ProgrammingError):  # it is closed already
+                    self._checking.interrupt()
 
     def _note_length(self, size: int) -> None:
         if not self._is_long and size > LONG_LOG:
             self._is_long = True
             logger.warning(
-                "the write-ahead log grows: another program reads the data file in a transaction that does "
-                "not end, such as a shell of sqlite3 or a tool for backups. End it",
+                "the write-ahead log grows. Unless a line says that the disk refuses to fold it, another "
+                "program reads the data file in a transaction that does not end, such as a shell of sqlite3 "
+                "or a tool for backups: end it",
                 bytes=size,
                 file=str(self._file.path),
             )

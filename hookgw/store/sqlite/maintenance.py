@@ -85,9 +85,14 @@ def read_schema(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def check_file(path: Path) -> FileReport:
-    """Check a data file, also while a gateway uses it: its pages and indexes, and what refers to what."""
+def check_file(path: Path, on_opened: Callable[[sqlite3.Connection], object] = lambda _: None) -> FileReport:
+    """Check a data file, also while a gateway uses it: its pages and indexes, and what refers to what.
+
+    Args:
+        on_opened: called with the connection, whose ``interrupt()`` ends the check with an error.
+    """
     with start_errors(path), closing(open_existing(path)) as connection:
+        on_opened(connection)
         version = read_schema(connection, path)
         # One transaction, so that all counts are of one moment.
         connection.execute("BEGIN")

@@ -3,8 +3,10 @@
 A path is not a file. Somebody can delete, move or replace the data file, or what lies beside it, while hookgw
 has it open: SQLite goes on with the open file, which nobody finds any more. So each commit looks at the path
 before it is answered, and :class:`~hookgw.store.sqlite.file_watch.FileWatch` does once a second. Once the
-path named another file, or a page was found damaged, nothing is written until a restart, even if the old file
-is put back: other programs may have used it meanwhile, with another write-ahead log.
+path named another file, nothing is written until a restart, even if the old file is put back: other programs
+may have used it meanwhile, with another write-ahead log. Once a page was found damaged, nothing is written
+until the file watch has read all of the file and found no problem: SQLite says the same of a page that the
+disk could not read, even once.
 """
 
 from __future__ import annotations
@@ -29,7 +31,6 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # The last is that of a network file system, if another machine deleted the file.
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
 
-# Of a read error (EIO), SQLite says as of damage that the file is malformed.
 RESTORE = Sentence(
     "storage.restore",
     "Stop hookgw, and run hookgw storage check. If it finds no problem, the disk could not be read for a "
@@ -51,8 +52,8 @@ class OpenFile:
 
     Attributes:
         real: the path without links; the other files are beside it.
-        lost: why nothing may be written until a restart; ``None`` if nothing is wrong.
-        was_moved: whether that is because the path names another file.
+        lost: why nothing may be written; ``None`` if nothing is wrong.
+        was_moved: whether that is because the path names another file. Then it lasts until a restart.
     """
 
     def __init__(self, path: Path, lock: int) -> None:
@@ -65,6 +66,7 @@ class OpenFile:
         self._known[str(self.real.with_name(f"{self.real.name}.lock"))] = _of(os.fstat(lock))
         # The data file and its log.
         self._at_commit = tuple(self._known.items())[:2]
+        self._folded = _version(path)
 
     def check_commit(self, *, is_done: bool) -> None:
         """Raise ``StorageLost`` if the path does not name the file that a commit goes to.
@@ -121,6 +123,19 @@ class OpenFile:
             if _identity(log) == self._known[str(log)]:
                 log.rename(self.former_log) if keep else log.unlink()
 
+    def note_folded(self) -> None:
+        """Remember the file as it is. Only the folding of the log writes to it."""
+        with suppress(OSError):  # the file is then another one than was remembered, which is on the safe side
+            self._folded = _version(self.path)
+
+    def was_written_by_others(self) -> bool:
+        """Return whether another program wrote to the file: what memory has is not of it then.
+
+        Raises:
+            OSError: the file cannot be examined.
+        """
+        return _version(self.path) != self._folded
+
     @property
     def former_log(self) -> Path:
         return self.real.with_name(f"{self.real.name}.former-wal")
@@ -166,6 +181,11 @@ class OpenFile:
                     path=self.path,
                     error=error,
                     code=error.sqlite_errorname,
+                ),
+                Sentence(
+                    "storage.checked_again",
+                    "hookgw checks the whole file each minute, and continues by itself if it finds no "
+                    "problem. If this lasts:",
                 ),
                 RESTORE,
             )
@@ -215,6 +235,12 @@ def keep_until_exit(resources: ExitStack) -> None:
 
 def _hold(_resources: ExitStack) -> None:
     threading.Event().wait()
+
+
+def _version(file: Path) -> tuple[int, int]:
+    """Return what differs once somebody has written to a file."""
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def _identity(file: Path) -> _Identity:

@@ -9,6 +9,7 @@ from hookgw.store.sqlite.database import *
 from hookgw.store.sqlite.dead_letters import find_pending as find_pending
 from hookgw.store.sqlite.erase import *
 from hookgw.store.sqlite.file_watch import CHECK_EVERY as CHECK_EVERY
+from hookgw.store.sqlite.file_watch import DAMAGE_AGAIN as DAMAGE_AGAIN
 from hookgw.store.sqlite.file_watch import LONG_LOG as LONG_LOG
 from hookgw.store.sqlite.file_watch import RESCUE_AGAIN as RESCUE_AGAIN
 from hookgw.store.sqlite.maintenance import *

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from hookgw.store.sqlite import (
     FOLD_PAGES,
@@ -34,14 +35,17 @@ def connections(path: Path) -> Iterator[DatabaseConnections]:
 class Folds:
     """Counts the checkpoints, and says what each found."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *pages: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *pages: int | sqlite3.Error) -> None:
         self.pages = list(pages)
         self.by: list[object] = []
         monkeypatch.setattr(checkpoints_module, "fold", self)
 
     def __call__(self, connection: object, _file: object) -> int:
         self.by.append(connection)
-        return self.pages.pop(0) if self.pages else 0
+        pages = self.pages.pop(0) if self.pages else 0
+        if isinstance(pages, sqlite3.Error):
+            raise pages
+        return pages
 
 
 async def settled() -> None:
@@ -155,8 +159,30 @@ async def test_a_log_that_is_folded_begins_anew(connections: DatabaseConnections
 def test_a_disk_that_refuses_folds_nothing(connections: DatabaseConnections, tmp_path: Path) -> None:
     file = tmp_path / "noise.db"
     file.write_bytes(b"this is no database" * 1000)
-    with closing(sqlite3.connect(file)) as connection:
-        assert fold(connection, connections.file) == 0
+    with closing(sqlite3.connect(file)) as connection, pytest.raises(sqlite3.DatabaseError):
+        fold(connection, connections.file)
+    assert connections.file.lost is not None
+
+
+async def test_a_disk_that_refuses_to_fold_the_log_is_told_once_and_its_end_too(
+    connections: DatabaseConnections, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    refused, locked = sqlite3.OperationalError("disk I/O error"), sqlite3.OperationalError("locked")
+    refused.sqlite_errorcode, refused.sqlite_errorname = sqlite3.SQLITE_IOERR_WRITE, "SQLITE_IOERR_WRITE"
+    locked.sqlite_errorcode, locked.sqlite_errorname = sqlite3.SQLITE_BUSY, "SQLITE_BUSY"
+    folds = Folds(monkeypatch, locked, refused, locked, refused, 10, 10)
+    checkpoints = Checkpoints(connections, trio.CapacityLimiter(1), threading.Lock())
+    with capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(checkpoints.run)
+            while folds.pages:
+                checkpoints.committed()
+                await trio.sleep(INTERVAL)
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+    assert [entry["log_level"] for entry in logs] == ["warning", "info"]
+    assert "refuses to fold the write-ahead log" in logs[0]["event"]
+    assert logs[0]["reason"] == "disk I/O error (SQLITE_IOERR_WRITE)"
 
 
 def test_a_bug_is_raised(connections: DatabaseConnections) -> None:

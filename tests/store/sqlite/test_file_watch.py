@@ -2,7 +2,12 @@
 
 import os
 import shutil
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -11,7 +16,8 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.kernel import StorageLost
-from hookgw.store.sqlite import CHECK_EVERY, LONG_LOG, RESCUE_AGAIN, OpenFile
+from hookgw.store import DeliveryQuery, Store
+from hookgw.store.sqlite import CHECK_EVERY, DAMAGE_AGAIN, LONG_LOG, RESCUE_AGAIN, OpenFile, maintenance
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import Watch, to
 
@@ -106,3 +112,99 @@ async def test_an_inode_is_compared_and_not_the_time(path: Path) -> None:
     async with opened(path) as store:
         os.utime(path, (1, 1))
         assert await store.append(to("e1")) == [True]
+
+
+class UnreadableFile:
+    """A data file of which a disk gives back other bytes than were written, for as long as it is to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._times = path.stat()
+        self._whole = content(path)
+
+    def read(self, whole: bool) -> None:
+        # What a disk gives back changes no time. The first pages have the schema.
+        self._path.write_bytes(
+            self._whole if whole else self._whole[:8192] + b"\xff" * len(self._whole[8192:])
+        )
+        os.utime(self._path, ns=(self._times.st_atime_ns, self._times.st_mtime_ns))
+
+
+@asynccontextmanager
+async def damaged(path: Path, clock: MockClock) -> AsyncIterator[tuple[Store, UnreadableFile]]:
+    """Open a store whose file the disk cannot read, once the store has noticed and checked it."""
+    async with opened(path) as store:
+        await store.append(to(*(f"e{number}" for number in range(200))))
+    async with opened(path) as store:  # which has none of it in memory
+        await looked_again(clock)
+        file = UnreadableFile(path)
+        file.read(whole=False)
+        with pytest.raises(StorageLost, match="is damaged, or the disk cannot read it"):
+            await store.list_deliveries(DeliveryQuery(instance="shop"))
+        with capture_logs() as logs:
+            while not problems_in(logs):
+                await looked_again(clock)
+        yield store, file
+
+
+def problems_in(logs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    return [entry["problems"] for entry in logs if "not used meanwhile" in entry["event"]]
+
+
+async def test_a_file_that_the_disk_reads_again_is_used_again(path: Path, mock_clock: MockClock) -> None:
+    async with damaged(path, mock_clock) as (store, file):
+        with pytest.raises(StorageLost):
+            await store.append(to("refused"))
+        file.read(whole=True)
+        with capture_logs() as logs:
+            while store.statistics().failing is not None:
+                await looked_again(mock_clock, DAMAGE_AGAIN)
+        assert any("is used again" in entry["event"] for entry in logs)
+        assert await store.append(to("later")) == [True]
+    assert peek(path, "SELECT count(*) FROM events WHERE id = 'later'") == [(1,)]
+    assert peek(path, "SELECT count(*) FROM events") == [(201,)]
+    assert peek(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_the_problems_of_a_damaged_file_are_logged_once(path: Path, mock_clock: MockClock) -> None:
+    async with damaged(path, mock_clock) as (store, _):
+        with capture_logs() as logs:
+            for _ in range(3):
+                await looked_again(mock_clock, DAMAGE_AGAIN)
+        assert not problems_in(logs)
+        with pytest.raises(StorageLost):
+            await store.append(to("later"))
+
+
+async def test_a_file_that_others_wrote_to_is_not_used_until_a_restart(
+    path: Path, mock_clock: MockClock
+) -> None:
+    """It may be whole, as a backup that was copied into it is: what memory has is not of it."""
+    async with damaged(path, mock_clock) as (store, file):
+        file.read(whole=True)
+        os.utime(path)
+        with capture_logs() as logs:
+            while not problems_in(logs):
+                await looked_again(mock_clock, DAMAGE_AGAIN)
+        assert problems_in(logs) == [["Another program wrote to it: it is not used until a restart."]]
+        with pytest.raises(StorageLost):
+            await store.append(to("later"))
+
+
+async def test_a_stop_does_not_wait_for_the_check(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    began = threading.Event()
+
+    def endless(connection: sqlite3.Connection) -> list[str]:
+        began.set()
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            connection.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+            ).fetchone()
+        return ["interrupted."]
+
+    async with damaged(path, mock_clock):
+        monkeypatch.setattr(maintenance, "_integrity", endless)
+        while not began.is_set():
+            await looked_again(mock_clock, DAMAGE_AGAIN)
