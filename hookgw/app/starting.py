@@ -22,6 +22,7 @@ from hookgw.events.accept import EventIntake
 from hookgw.fleet.backlog_exchange import BacklogExchange
 from hookgw.fleet.divided_limits import divide_limits
 from hookgw.lanes.services import LaneServices
+from hookgw.operations.clock_watch import ClockWatch
 from hookgw.operations.history_pruning import prune_history
 from hookgw.operations.watchdog import LoopWatchdog
 from hookgw.records.events import Event
@@ -104,6 +105,7 @@ async def start(
     nursery.start_soon(instances.coverage.run)
     nursery.start_soon(parts.operations.activity.run)
     nursery.start_soon(parts.operations.figures.run)
+    nursery.start_soon(ClockWatch(core.clock).run)
     if core.known_names is not None:
         nursery.start_soon(core.known_names.run)
     nursery.start_soon(

@@ -3,7 +3,8 @@
 A clock has two readings, both in seconds since the Unix epoch. ``wall`` is the machine's time, for timestamps
 that others read. ``steady`` is the machine's time at start plus the time that has passed since, so it never
 jumps. Every decision (when to retry, what to expire) uses ``steady``: when the machine's clock jumps by an
-hour, nothing is retried early and nothing expires early.
+hour, nothing is retried early and nothing expires early. What is stored of events and deliveries has steady
+times, so "two hours ago" is counted back from the steady time, too, where it selects some of them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,13 @@ class Clock:
 
     def steady(self) -> float:
         return self.trio_time() + self.offset
+
+    def apart(self) -> float:
+        """Return by how many seconds the machine's time is ahead of the steady one.
+
+        It is 0 unless somebody has set the machine's clock since the start, or the machine has slept.
+        """
+        return self.wall() - self.steady()
 
     def deadline(self, steady: float) -> float:
         """Convert a steady time into a deadline for a cancel scope."""

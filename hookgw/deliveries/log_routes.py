@@ -113,7 +113,7 @@ class EventLogRoutes:
 
     def _selection(self, *, over_all: bool) -> DeliverySelection:
         given = {name: value for name, value in request.args.items() if name not in _ELSEWHERE}
-        now = self._gateway.clock.wall()
+        now = self._gateway.clock.steady()
         selection = parse_list(
             given, self._gateway.catalog, now=now, over_all=over_all, tags=request.args.getlist(TAGS.name)
         )

@@ -169,7 +169,7 @@ class DeliveryRoutes:
     def _selection(self, *, over_all: bool) -> DeliverySelection:
         elsewhere = ("cursor", "limit", TAGS.name)
         given = {name: value for name, value in request.args.items() if name not in elsewhere}
-        now = self._gateway.clock.wall()
+        now = self._gateway.clock.steady()
         selection = parse_list(
             given, self._gateway.catalog, now=now, over_all=over_all, tags=request.args.getlist(TAGS.name)
         )
@@ -362,7 +362,7 @@ class DeliveryRoutes:
         return json_response(responses.Cancelled(cancelled=0)) if job is None else _cancelled(job)
 
     async def _asked(self, parse: Callable[..., Asked], *, over_all: bool) -> Asked:
-        catalog, now = self._gateway.catalog, self._gateway.clock.wall()
+        catalog, now = self._gateway.catalog, self._gateway.clock.steady()
         asked = await read_parsed(
             self._limit, lambda body: parse(body, catalog, now=now, over_all=over_all), keeps=over_all
         )

@@ -54,6 +54,15 @@ class Duration(float):
         return f"{_EXACT.divide(exact, _SECONDS['ms']).normalize(_EXACT):f}ms"
 
 
+def at_a_glance(seconds: float) -> str:
+    """Return a duration as people read it at a glance: 2m, not 121.3s."""
+    seconds = max(0.0, seconds)
+    for unit in (DAY, 3600, 60):
+        if seconds >= 2 * unit:
+            return str(Duration(int(seconds / unit) * unit))
+    return str(Duration(round(seconds)))
+
+
 class Size(int):
     """A number of bytes; ``str`` shows it with a unit."""
 

@@ -19,7 +19,8 @@ from hookgw.delivery.http.errors import Phase
 from hookgw.delivery.outbound import Reach
 from hookgw.kernel.schemes import is_http
 from hookgw.kernel.times import rfc3339
-from hookgw.kernel.units import DAY, Duration
+from hookgw.kernel.units import DAY, at_a_glance
+from hookgw.operations.clock_watch import difference
 from hookgw.operations.responses import Check, CheckName, CheckState, Diagnosis
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import LaneState, LaneStatistics, Outcome
@@ -142,14 +143,14 @@ def _connection(gateway: Gateway, instance: Instance) -> Check:
 
 
 async def _last_event(gateway: Gateway, instance: Instance) -> Check:
-    name, now = instance.name, gateway.clock.wall()
+    name, now = instance.name, gateway.clock.steady()
     newest = (await gateway.history.newest([name])).get(name)
     if newest is None:
         found = "No event is stored: none has come that a webhook wanted."
         emit = f"hookgw emit {shlex.quote(name)} MESSAGES_UPSERT --data '{{}}'"
         advice = f"Send the account a message, or emit one: {emit}"
         return _check(CheckName.EVENTS, CheckState.WARNING, found, advice, name)
-    found = f"The last stored event came {_ago(now - newest)} ago."
+    found = f"The last stored event came {at_a_glance(now - newest)} ago."
     if gateway.quiet.quiet_since(name) is None:
         return _check(CheckName.EVENTS, CheckState.OK, found, instance=name)
     found += " The connection is open, and the account is quieter than usual."
@@ -197,9 +198,9 @@ def _lane(gateway: Gateway, registration: Registration, lanes: list[LaneStatisti
     delivery = "" if lane.head is None else f"dlv_{lane.head}"
     found = f"{backlog:,} pending."
     if lane.head_since is not None:
-        found += f" The head, {delivery}, waits for {_ago(now - lane.head_since)}."
+        found += f" The head, {delivery}, waits for {at_a_glance(now - lane.head_since)}."
     if lane.waiting_until is not None:
-        found += f" The next attempt is in {_ago(lane.waiting_until - now)}."
+        found += f" The next attempt is in {at_a_glance(lane.waiting_until - now)}."
     found += f" Last answer: {lane.last_error}"
     advice = advice_for(lane, now) or (_ADVICE.get(lane.last_outcome) if lane.last_outcome else None)
     check = _of(registration, CheckName.LANE, CheckState.FAILED, found, advice)
@@ -238,12 +239,12 @@ def _reach(gateway: Gateway, registration: Registration, reach: Reach | None) ->
         state, advice = CheckState.OK, None
         if left < EXPIRES_SOON:
             state, advice = CheckState.WARNING, "Renew the receiver's certificate."
-        found = f"Valid until {rfc3339(reach.certificate_expires)}, for {_ago(left)}."
+        found = f"Valid until {rfc3339(reach.certificate_expires)}, for {at_a_glance(left)}."
         yield _of(registration, CheckName.CERTIFICATE, state, found, advice)
 
 
 async def _dead_letters(gateway: Gateway, name: str) -> Check:
-    tally = await gateway.history.tally(name, since=gateway.clock.wall() - DAY, without_global=True)
+    tally = await gateway.history.tally(name, since=gateway.clock.steady() - DAY, without_global=True)
     dead = sum(minute.dead for minute in tally.minutes)
     if not dead:
         return _check(CheckName.DEAD_LETTERS, CheckState.OK, "None in the last day.", instance=name)
@@ -265,6 +266,9 @@ def _of_system(gateway: Gateway, name: str | None, *, is_operator: bool) -> Iter
                 advice = "Correct the plugin or its options, and restart hookgw: hookgw check-config"
                 found = f"{plugin.name} does not run: {plugin.error}"
                 yield _check(CheckName.PLUGIN, CheckState.FAILED, found, advice)
+        if (apart := difference(gateway.clock)) is not None:
+            advice = "The machine's clock was set, or the machine slept: restart hookgw."
+            yield _check(CheckName.CLOCK, CheckState.WARNING, apart, advice)
     if (shortage := gateway.disk.shortage) is not None:
         found, advice = "Events are refused: no room is left.", "Tell the operator."
         if is_operator:
@@ -300,12 +304,3 @@ def _check(
         instance=instance or UNSET,
         label=label or UNSET,
     )
-
-
-def _ago(seconds: float) -> str:
-    """Return a duration that people read at a glance: 2m, not 121.3s."""
-    seconds = max(0.0, seconds)
-    for unit in (DAY, 3600, 60):
-        if seconds >= 2 * unit:
-            return str(Duration(int(seconds / unit) * unit))
-    return str(Duration(round(seconds)))

@@ -177,7 +177,7 @@ class FigureService:
             total.add(counts)
         pending = min((await self._store.oldest_pending(registration_ids)).values(), default=None)
         # The store has times of the steady clock, which may be ahead of what people see.
-        apart = self._clock.wall() - self._clock.steady()
+        apart = self._clock.apart()
         return FigureSeries(
             span=span,
             since=since,

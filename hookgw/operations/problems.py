@@ -77,7 +77,7 @@ class Problems:
                     f"{held.count:,} stored deliveries wait for the end of an older transaction in the "
                     "database server."
                 )
-            since = held.oldest_queued_at + self._clock.wall() - self._clock.steady()
+            since = held.oldest_queued_at + self._clock.apart()
             yield Problem(ProblemKind.DATABASE, f"{why} {held.culprit}".rstrip(), since)
 
     def of_webhooks(self, among: Collection[str] | None, most: int) -> list[Problem]:
@@ -87,7 +87,7 @@ class Problems:
             among: only webhooks of these instances; ``None`` for all.
         """
         names = None if among is None else frozenset(among)
-        wall = self._clock.wall() - self._clock.steady()
+        apart = self._clock.apart()
         held_up: dict[str, tuple[LaneStatistics | None, str]] = {}
         present = self._stuck.present()
         for stuck, words in present:
@@ -114,7 +114,7 @@ class Problems:
             if lane is not None:
                 outcome, error = lane.last_outcome, lane.last_error
             why = f"{error or ''} {advice}".strip()
-            failing_one = _of_webhook(ProblemKind.WEBHOOK_FAILING, registration, why, since + wall)
+            failing_one = _of_webhook(ProblemKind.WEBHOOK_FAILING, registration, why, since + apart)
             found.append(
                 msgspec.structs.replace(
                     failing_one,
@@ -194,7 +194,7 @@ class Problems:
             return
         state, quiet_since = states.connection_state(name), self._quiet.quiet_since(name)
         if quiet_since is not None:
-            quiet_since += self._clock.wall() - self._clock.steady()
+            quiet_since += self._clock.apart()
             why = "Connected, but no event comes."
             cause = "No event comes from accounts that are connected"
             yield Problem(ProblemKind.INSTANCE_QUIET, why, quiet_since, instance=name, cause=cause)

@@ -258,6 +258,7 @@ class CheckName(StrEnum):
     STORAGE = "storage"
     PLUGIN = "plugin"
     NODE = "node"
+    CLOCK = "clock"
 
 
 class CheckState(StrEnum):

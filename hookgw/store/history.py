@@ -204,7 +204,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         rows = max(searches.FIRST_ROWS, query.limit + 1)
         while True:
             # One more than wanted, to know whether there is a next page.
-            wanted, now = query.limit + 1 - len(found), self._clock.wall()
+            wanted, now = query.limit + 1 - len(found), self._clock.steady()
             if query.reads_payloads:
                 wanted = searches.PAYLOAD_ROWS
             search = partial(

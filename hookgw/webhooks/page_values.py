@@ -109,7 +109,7 @@ def row_of(gateway: Gateway, registration: Registration) -> Row:
         with_masked_user(registration.url),
         state,
         reason,
-        since + gateway.clock.wall() - gateway.clock.steady() if since and state == "failing" else None,
+        since + gateway.clock.apart() if since and state == "failing" else None,
         len(registration.events),
         gateway.backlog.of(registration.id)[0],
         gateway.pulls.fetched(registration),
@@ -143,7 +143,7 @@ def shown_of(
 async def heads_of(gateway: Gateway, registration: Registration) -> list[Head]:
     """Return the lanes with work, that with the oldest delivery first, at most :data:`MOST_HEADS`."""
     steady = gateway.clock.steady()
-    wall = gateway.clock.wall() - steady
+    apart = gateway.clock.apart()
     lanes = [one for one in gateway.dispatcher.lanes(registration.id) if one.backlog]
     lanes.sort(key=lambda one: one.head_since or steady)
     heads = []
@@ -160,8 +160,8 @@ async def heads_of(gateway: Gateway, registration: Registration) -> list[Head]:
             Head(
                 lane,
                 f"/deliveries/{lane.head_instance}/dlv_{lane.head}" if lane.head_instance else "",
-                None if lane.head_since is None else lane.head_since + wall,
-                None if lane.waiting_until is None else lane.waiting_until + wall,
+                None if lane.head_since is None else lane.head_since + apart,
+                None if lane.waiting_until is None else lane.waiting_until + apart,
                 wait_in_words(lane.waits_for),
                 answer,
                 skippable(lane),

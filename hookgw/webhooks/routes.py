@@ -180,7 +180,7 @@ class WebhookRoutes:
         job. The status is 200 with `dryRun`, which only counts the events.
         """
         registration = self._get(instance, label)  # 404 comes before any error of the body
-        catalog, now = self._gateway.catalog, self._gateway.clock.wall()
+        catalog, now = self._gateway.catalog, self._gateway.clock.steady()
         asked = await read_parsed(self._limit, lambda body: parse_backfill(body, catalog, now=now))
         if asked.filter:  # counts tell what is in the data
             check_right(current_principal(), Right.PAYLOADS)

@@ -179,7 +179,7 @@ class WebhookPage:
         return found
 
     def _span(self, since: str, until: str) -> tuple[float | None, float | None]:
-        now, zone = self._gateway.clock.wall(), reader_zone()
+        now, zone = self._gateway.clock.steady(), reader_zone()
         return parse_moment(since, "From", now, zone), parse_moment(until, "Until", now, zone)
 
     async def live(self, instance: str, label: str) -> Response:
@@ -258,7 +258,7 @@ class WebhookPage:
         form = await self._site.form()
         deliveries = self._gateway.deliveries
         # What comes in while the reader looks at the count has no part in it.
-        until = form.get("until") or rfc3339(self._gateway.clock.wall())
+        until = form.get("until") or rfc3339(self._gateway.clock.steady())
         try:
             asked = DeliverySelection(label=label, until=self._span("", until)[1])
             if not form.has("confirmed"):
@@ -309,7 +309,7 @@ class WebhookPage:
             asked = BackfillRequest(since=since, until=until, dead=form.has("dead"))
             if not form.has("confirmed"):
                 if until is None:  # what comes in while the reader looks at the count is delivered anyway
-                    asked = msgspec.structs.replace(asked, until=self._gateway.clock.wall())
+                    asked = msgspec.structs.replace(asked, until=self._gateway.clock.steady())
                 found = None
                 with trio.move_on_after(COUNT_SECONDS):
                     found = await backfills.find(registration, asked)

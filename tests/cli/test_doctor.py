@@ -84,4 +84,4 @@ async def test_a_wrong_clock_is_found(invoke: Invoke, server: Receiver) -> None:
     server.default = answer(200, body, headers=headers)
     result = await invoke("doctor")
     assert result.exit_code == 1
-    assert "s behind that of this machine." in result.stdout
+    assert "s behind that of this one." in result.stdout

@@ -368,6 +368,16 @@ class TestAWebhook:
         assert gateway.backlog.of_instance("loja1")[0] == 0
         assert "Nothing is pending" in (await browser.submit(page, f"{page}/cancel")).text
 
+    async def test_pending_deliveries_are_cancelled_although_the_clock_was_set_back(
+        self, browser: Browser, gateway: Gateway, page: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        wall = gateway.clock.wall
+        monkeypatch.setattr(gateway.clock, "wall", lambda: wall() - 3600)
+        await gateway.registrations.pause("loja1")
+        await emit(gateway)
+        asked = await browser.submit(page, f"{page}/cancel")
+        assert "1 pending delivery becomes a dead letter" in asked.text
+
     async def test_rate_and_filter(self, browser: Browser, gateway: Gateway, page: str) -> None:
         fields = {"url": "http://127.0.0.1:9/x", "enabled": "true", "own_page": "true", "label": "default"}
         chosen = '[{"pointer": "/data/key/fromMe", "op": "equals", "value": false}]'

@@ -242,7 +242,7 @@ class DeliveriesPage:
 
     def _selection(self, filters: Filters, reader: Reader) -> DeliverySelection:
         """Return what the filters select, within the rights of the session."""
-        gateway, now, registry = self._gateway, self._gateway.clock.wall(), self._gateway.registry
+        gateway, now, registry = self._gateway, self._gateway.clock.steady(), self._gateway.registry
         given = _merged(filters, reaches_name(registry, reader.principal))
         for name, where in (("since", "From"), ("until", "Until")):
             moment = parse_moment(given[name], where, now, reader.zone)
@@ -369,7 +369,7 @@ class DeliveriesPage:
             fixed = await self._resolved(filters, reader)
             asked = self._selection(fixed, reader)
             # What comes in while the reader looks at the count has no part in it, and 2h is counted from now.
-            until = gateway.clock.wall() if asked.until is None else asked.until
+            until = gateway.clock.steady() if asked.until is None else asked.until
             fixed = fixed._replace(
                 q=without(fixed.q, "since", "until"),
                 since="" if asked.since is None else rfc3339(asked.since),

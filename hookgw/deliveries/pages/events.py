@@ -132,7 +132,7 @@ class EventsPage:
             check_right(principal, Right.PAYLOADS)
         tags = [filters.tag] if "=" in filters.tag else ()
         given = {"instances": filters.instance, "kind": filters.kind}
-        selection = parse_list(given, gateway.catalog, now=gateway.clock.wall(), over_all=True, tags=tags)
+        selection = parse_list(given, gateway.catalog, now=gateway.clock.steady(), over_all=True, tags=tags)
         names = instances_of(gateway.registry, principal, selection)
         if filters.tag and not tags:
             names = tuple(tagged(gateway.registry, principal, filters.tag, selection))

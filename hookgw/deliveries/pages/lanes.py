@@ -123,7 +123,7 @@ class LanesPage:
     def _row(self, reported: ReportedLane, node: str) -> Row:
         lane, instance, label = reported.lane, reported.instance, reported.label
         now = self._gateway.clock.steady()
-        wall, path = self._gateway.clock.wall() - now, ""
+        apart, path = self._gateway.clock.apart(), ""
         if instance is not None and label is not None and instance != GLOBAL_INSTANCE:
             path = f"/instances/{quote(instance)}/webhooks/{quote(label)}"
         return Row(
@@ -131,8 +131,8 @@ class LanesPage:
             _("every instance") if instance == GLOBAL_INSTANCE else instance,
             label,
             path,
-            None if lane.head_since is None else lane.head_since + wall,
-            None if lane.waiting_until is None else lane.waiting_until + wall,
+            None if lane.head_since is None else lane.head_since + apart,
+            None if lane.waiting_until is None else lane.waiting_until + apart,
             wait_in_words(lane.waits_for),
             node,
             skippable(lane),

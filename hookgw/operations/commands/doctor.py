@@ -100,11 +100,11 @@ def _tests(client: Client, instance: str, checks: list[dict[str, Any]]) -> Itera
 def _clock(client: Client) -> dict[str, Any]:
     apart = client.server_time - time.time()
     if abs(apart) < CLOCKS_APART:
-        return {"check": "clock", "state": "ok", "found": "The clocks of hookgw and of this machine agree."}
+        return {"check": "clock", "state": "ok", "found": "The clocks of both machines agree."}
     which = "ahead of" if apart > 0 else "behind"
     return {
         "check": "clock",
         "state": "failed",
-        "found": f"The clock of hookgw is {abs(apart):,.0f} s {which} that of this machine.",
+        "found": f"The clock of hookgw's machine is {abs(apart):,.0f} s {which} that of this one.",
         "advice": "Set the clock that is wrong (NTP): receivers refuse signatures of another time.",
     }

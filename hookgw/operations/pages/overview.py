@@ -308,7 +308,7 @@ class OverviewPage:
 
     async def _figures_of(self, names: Sequence[str]) -> Figures:
         """Count the deliveries of instances from the history: the counters are the gateway's."""
-        history, since = self._gateway.history, self._gateway.clock.wall() - _DAY
+        history, since = self._gateway.history, self._gateway.clock.steady() - _DAY
         total, is_complete = Counts(), len(names) <= MOST_COUNTED
         for name in names[:MOST_COUNTED]:
             day = await history.tally(name, since=since, without_global=True)
