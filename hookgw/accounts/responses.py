@@ -35,7 +35,7 @@ class Change(Struct, frozen=True, kw_only=True):
     messages: list[str]
 
 
-class NewKey(Struct, frozen=True, kw_only=True):
+class AppliedKey(Struct, frozen=True, kw_only=True):
     """A key that was created.
 
     Attributes:
@@ -67,7 +67,7 @@ class Applied(Struct, frozen=True, kw_only=True, rename="camel"):
     changes: list[Change]
     unchanged: Count
     failed: Count
-    keys: list[NewKey]
+    keys: list[AppliedKey]
     warnings: list[str]
 
 

@@ -130,7 +130,7 @@ class ApplyRoutes:
                 changes=present_changes(changes),
                 unchanged=plan.same + same_keys,
                 failed=sum(one.is_failed for one in changes),
-                keys=[responses.NewKey(name=name, key=key) for name, key in made],
+                keys=[responses.AppliedKey(name=name, key=key) for name, key in made],
                 warnings=document.warnings,
             )
         )

@@ -15,6 +15,7 @@ from __future__ import annotations
 from hookgw.accounts.schema import APPLY_COMPONENTS
 from hookgw.app.gateway import Gateway
 from hookgw.deliveries.pull_requests import (
+    CONSUMER_PATTERN,
     DEFAULT_CONSUMER,
     MAX_CONSUMER,
     MAX_CURSOR,
@@ -154,7 +155,7 @@ CONSUMER: Schema = {
     "type": "string",
     "minLength": 1,
     "maxLength": MAX_CONSUMER,
-    "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$",
+    "pattern": CONSUMER_PATTERN,
 }
 CURSOR: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR}
 

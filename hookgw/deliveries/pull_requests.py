@@ -5,6 +5,7 @@ The parsers take decoded JSON and raise ``Invalid`` with every mistake.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -15,11 +16,14 @@ from hookgw.kernel.sentences import Sentence
 
 DEFAULT_CONSUMER = "default"
 MAX_CONSUMER = 128
+# The last character is itself: regular expressions of Ruby have no "\x9f".
+CONSUMER_PATTERN = "^[^\\x00-\\x1f\\x7f-\x9f]+$"
 MAX_REASON = 1_000
 MOST_PULLED = 1_000
 LONGEST_WAIT = 60.0
 SHORTEST_LEASE, LONGEST_LEASE = 1.0, 600.0
 MAX_CURSOR = 128
+_CONSUMER = re.compile(CONSUMER_PATTERN)
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +102,7 @@ def parse_acknowledgement(body: Any) -> Acknowledgement:
 
 def _consumer(value: Any, where: str) -> str:
     text = text_up_to(MAX_CONSUMER)(value, where)
-    if not text.isprintable():
+    if not _CONSUMER.fullmatch(text):
         raise Invalid.of(
             "field.control_characters",
             "{where} must not contain line breaks or control characters.",

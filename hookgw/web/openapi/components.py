@@ -46,12 +46,13 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[list[dict[str, Any]], dict[str, 
                 meanings |= dict.fromkeys(names.split(", "), _markdown(meaning))
         properties = component["properties"]
         for field in msgspec.structs.fields(struct):
+            # A copy: msgspec may share one schema between the fields of a type.
+            shown = dict(properties[field.encode_name])
+            # It says what hookgw fills in, not a client, and one that is an object is no code in Go.
+            shown.pop("default", None)
             if meaning := meanings.get(field.name):
-                # A copy: msgspec may share one schema between the fields of a type.
-                properties[field.encode_name] = {
-                    **properties[field.encode_name],
-                    "description": meaning[0].upper() + meaning[1:],
-                }
+                shown["description"] = meaning[0].upper() + meaning[1:]
+            properties[field.encode_name] = shown
     for component in components.values():
         component.pop("title", None)
         if "description" in component:

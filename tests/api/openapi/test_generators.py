@@ -170,12 +170,25 @@ async def test_a_call_of_a_network_may_be_refused_with_any_status(document: dict
 
 
 async def test_patterns_are_those_of_every_language(document: dict[str, Any]) -> None:
-    """Go has no lookahead, and at most 1,000 repetitions."""
+    """Go has no lookahead, and at most 1,000 repetitions; Ruby has no bytes above ``\\x7f``."""
     for where, schema in schemas(document):
         pattern = schema.get("pattern", "")
         assert "(?=" not in pattern, where
         assert "(?!" not in pattern, where
         assert all(int(count) <= 1000 for count in re.findall(r"\d+(?=[,}])", pattern)), where
+        assert not re.search(r"\\x[89a-fA-F]", pattern), where
+
+
+async def test_a_default_is_a_plain_value(document: dict[str, Any]) -> None:
+    """A default that is an object becomes Go that no compiler accepts."""
+    for where, schema in schemas(document):
+        assert not isinstance(schema.get("default"), dict | list), where
+
+
+async def test_types_are_no_constructors_of_others(document: dict[str, Any]) -> None:
+    """In Go, ``NewKey`` is what makes a ``Key``."""
+    names = document["components"]["schemas"].keys()
+    assert {f"New{name}" for name in names}.isdisjoint(names)
 
 
 async def test_routes_of_plugins_get_names_of_their_own(

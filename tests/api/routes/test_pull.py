@@ -299,6 +299,14 @@ async def test_who_cannot_fetch(client: httpx.AsyncClient, hookgw_receiver: Any)
     assert (await client.post("/delivery/pull/loja1")).status_code == 200
 
 
+@pytest.mark.parametrize("consumer", ["Loja\u00a01", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "日本"])
+async def test_a_consumer_is_any_text_in_one_line(consumer: str, client: httpx.AsyncClient) -> None:
+    """Such as with a no-break space, or a family, whose parts a joiner holds together."""
+    await set_pulled(client)
+    response = await client.post("/delivery/pull/loja1", json={"consumer": consumer})
+    assert response.status_code == 200, response.text
+
+
 @pytest.mark.parametrize(
     "body",
     [
