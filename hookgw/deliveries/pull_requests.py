@@ -16,8 +16,8 @@ from hookgw.kernel.sentences import Sentence
 
 DEFAULT_CONSUMER = "default"
 MAX_CONSUMER = 128
-# The last character is itself: regular expressions of Ruby have no "\x9f".
-CONSUMER_PATTERN = "^[^\\x00-\\x1f\\x7f-\x9f]+$"
+# Without those of C1: regular expressions of Ruby have no "\x9f", and pages no such character.
+CONSUMER_PATTERN = "^[^\\x00-\\x1f\\x7f]+$"
 MAX_REASON = 1_000
 MOST_PULLED = 1_000
 LONGEST_WAIT = 60.0

@@ -177,6 +177,7 @@ async def test_patterns_are_those_of_every_language(document: dict[str, Any]) ->
         assert "(?!" not in pattern, where
         assert all(int(count) <= 1000 for count in re.findall(r"\d+(?=[,}])", pattern)), where
         assert not re.search(r"\\x[89a-fA-F]", pattern), where
+        assert pattern.isprintable(), where
 
 
 async def test_a_default_is_a_plain_value(document: dict[str, Any]) -> None:
