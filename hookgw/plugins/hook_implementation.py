@@ -13,6 +13,7 @@ import pluggy
 
 from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins import hookspecs
+from hookgw.plugins.signatures import signature_of
 
 # Read from the signatures, so that a hook is declared in one place.
 HOOKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -129,7 +130,7 @@ def check_plugin(plugin: object, manager: pluggy.PluginManager) -> tuple[str, ..
         if hook in PLAIN_HOOKS and inspect.iscoroutinefunction(function):
             raise ValueError(f"{hook} must be a plain function: write def, not async def")
         arguments = ", ".join(HOOKS[hook]) or "none"
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in signature_of(function).parameters.values():
             # Arguments are passed by name, so these would receive nothing.
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ValueError(f"{hook} takes {parameter}; name the arguments that it needs: {arguments}")
@@ -150,7 +151,7 @@ def implementations_of(manager: pluggy.PluginManager, hook: str) -> tuple[HookIm
 
 
 def _adapt(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    parameters = inspect.signature(function).parameters.values()
+    parameters = signature_of(function).parameters.values()
     wanted = [parameter.name for parameter in parameters if parameter.name in HOOKS[hook]]
     # A function that takes all arguments in order is called as it is: hooks run for every delivery.
     if tuple(wanted) == HOOKS[hook] and all(

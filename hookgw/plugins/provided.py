@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_args
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.schemes import RESERVED_SCHEMES
 from hookgw.plugins.boundary import WrongResult
+from hookgw.plugins.signatures import signature_of
 from hookgw.records.dashboard_pages import DashboardPage
 from hookgw.records.events import Catalog, Event, EventKind
 from hookgw.records.instances import FOREIGN, INSTANCE_NAME
@@ -160,7 +161,7 @@ def _check_page_function(name: str, function: object, path: str, argument: str) 
     if not callable(function):
         raise WrongResult(f"{name} of the page {path} must be a function: {wanted}")
     try:
-        inspect.signature(function).bind(None, {})
+        signature_of(function).bind(None, {})
     except TypeError:
         raise WrongResult(f"{name} of the page {path} has other arguments: write {wanted}") from None
 
@@ -184,7 +185,7 @@ def check_destinations(answer: Any) -> dict[str, Callable[..., Any]]:
         if not callable(send) or not _is_async(send):
             raise WrongResult(f"the scheme {scheme} has no async function: write async def send(outgoing)")
         try:
-            inspect.signature(send).bind(None)
+            signature_of(send).bind(None)
         except TypeError:
             raise WrongResult(
                 f"the function of the scheme {scheme} has other arguments: write async def send(outgoing)"
@@ -237,7 +238,7 @@ def check_connector(  # noqa: C901 -- one rule after the other
         by_place, _, by_name = arguments.partition(", *, ")
         found[method] = function
         try:
-            signature = inspect.signature(function)
+            signature = signature_of(function)
         except (TypeError, ValueError):
             # Compiled functions do not tell their arguments, nor does an AsyncMock in Python 3.11.2.
             continue

@@ -1,6 +1,7 @@
 """Event kinds, connectors and options that break a rule: they stop the start, or switch their plugin off."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial, wraps
@@ -146,3 +147,61 @@ def test_a_function_that_does_not_tell_its_arguments_is_accepted(error: type[Exc
     with pytest.raises(error):
         inspect.signature(run)
     assert check_connector(connector).methods["run"] is run
+
+
+LAZY = """
+from typing import TYPE_CHECKING
+
+import hookgw
+
+if TYPE_CHECKING:
+    from hookgw import Event, Outgoing, PluginGateway, Session, TextMessage
+    from elsewhere import Html
+
+
+@hookgw.hookimpl
+def hookgw_filter(event: Event) -> bool | None:
+    return None
+
+
+@hookgw.hookimpl
+def hookgw_connectors():
+    return [Lazy()]
+
+
+@hookgw.hookimpl
+def hookgw_destinations():
+    return {"lazy": post}
+
+
+@hookgw.hookimpl
+def hookgw_dashboard_pages():
+    return [hookgw.DashboardPage(title="Lazy", path="lazy", render=render)]
+
+
+class Lazy:
+    name = "lazy"
+
+    async def run(self, session: Session) -> None:
+        pass
+
+    async def send(self, session: Session, message: TextMessage, *, key: str) -> None:
+        pass
+
+
+async def post(outgoing: Outgoing) -> Html:
+    pass
+
+
+async def render(gateway: PluginGateway, query: dict[str, str]) -> Html:
+    pass
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="Python evaluates annotations at the definition")
+async def test_annotations_may_name_types_that_are_imported_for_type_checkers_alone(tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "lazy.py").write_text(LAZY)
+    async with open_gateway(settings_of(tmp_path), base=tmp_path, prepare=serve_app) as gateway:
+        await gateway.instances.create("shop", integration="lazy")
