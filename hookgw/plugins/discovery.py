@@ -75,9 +75,13 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return spec is not None and spec.origin is not None and Path(spec.origin).resolve() in places
 
 
+def package_folder() -> Path:
+    return Path(__file__).resolve().parents[1]
+
+
 def first_party_folder() -> Path | None:
     """Return the folder of hookgw's own plugins: in the installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
+    package = package_folder()
     installed = package / "_first_party"
     if installed.is_dir():
         return installed

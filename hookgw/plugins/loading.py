@@ -133,7 +133,13 @@ def _itself(plugin: object) -> object:
 
 def _find(settings: PluginsSettings, base: Path) -> Iterator[Candidate]:
     first_party = discovery.first_party_folder()
-    if first_party is not None and settings.first_party:
+    if settings.first_party:
+        # As in an archive that Python imports from, or after somebody has copied the package alone.
+        if first_party is None:
+            raise StartError(
+                f"plugins.first_party: hookgw's own plugins are missing in {discovery.package_folder()}. "
+                "Install hookgw with pip or uv, into a folder, or set plugins.first_party: false."
+            )
         yield from _find_in_trusted_folder(first_party, "plugins.first_party")
     for folder in settings.folders:
         path = base / folder

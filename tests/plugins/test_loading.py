@@ -417,3 +417,15 @@ def test_an_installed_package_contains_the_first_party_plugins(
     assert discovery.first_party_folder() == package / "_first_party"
     (package / "_first_party").rmdir()
     assert discovery.first_party_folder() is None
+
+
+def test_a_copy_of_the_package_without_the_first_party_plugins_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an archive from which Python imports hookgw."""
+    monkeypatch.setattr(discovery, "__file__", str(tmp_path / "hookgw" / "plugins" / "discovery.py"))
+    expected = (
+        f"plugins.first_party: hookgw's own plugins are missing in {tmp_path / 'hookgw'}. Install hookgw"
+    )
+    assert expected in refusal(tmp_path, first_party=True)
+    assert names(load(tmp_path)) == []
