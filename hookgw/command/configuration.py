@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import structlog
 
 from hookgw.command.logging_setup import configure_logging
 from hookgw.config.file_permissions import exposed_secrets, way_to_hide
+from hookgw.config.file_presence import is_there
 from hookgw.config.load import load_settings, unknown_variables
 from hookgw.config.settings import Settings
 from hookgw.plugins.hooks import Hooks
@@ -35,8 +37,11 @@ def find_config(given: Path | None) -> Path | None:
     """Return the given file, else ``config.yaml`` if it exists here, else ``None`` (use the defaults)."""
     if given is not None:
         return given
-    # A link to nothing is a file that cannot be read, and no reason to use the defaults.
-    return DEFAULT_FILE if os.path.lexists(DEFAULT_FILE) else None
+    # What cannot be read, such as a link to nothing, is no reason to use the defaults.
+    with suppress(OSError):
+        if not is_there(DEFAULT_FILE, follow_symlinks=False):
+            return None
+    return DEFAULT_FILE
 
 
 def read_settings(given: Path | None) -> tuple[Settings, Path]:

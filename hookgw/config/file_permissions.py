@@ -139,7 +139,8 @@ def everything_in(folder: Path) -> Iterator[Path]:
             with os.scandir(path) as entries:
                 for entry in sorted(entries, key=lambda entry: entry.name, reverse=True):
                     below = path / entry.name
-                    target = below.resolve() if entry.is_symlink() else real / entry.name
+                    # Path.resolve() has a RuntimeError for links in a circle before Python 3.13.
+                    target = Path(os.path.realpath(below)) if entry.is_symlink() else real / entry.name
                     waiting.append((below, target, entry.is_dir()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hookgw.config import open_files, service_manager, typed, yaml_reader
 from hookgw.config.brand import *
 from hookgw.config.file_permissions import *
+from hookgw.config.file_presence import *
 from hookgw.config.folders import *
 from hookgw.config.load import *
 from hookgw.config.master_keys import *

@@ -108,10 +108,12 @@ def find_in_folder(folder: Path) -> list[Candidate]:
     sys.modules[package] = module_from_spec(spec)
     found = []
     for path in sorted(folder.iterdir()):
-        is_plugin = path.suffix == ".py" if path.is_file() else (path / "__init__.py").is_file()
+        # A link to nothing is a plugin, which cannot be loaded: a filter would be missed in silence.
+        is_module = path.suffix == ".py" and not path.is_dir()
+        is_plugin = is_module or (path / "__init__.py").is_file() or (path.is_symlink() and not path.exists())
         # _shared.py holds code that several plugins of the folder import; it is not a plugin itself.
         if is_plugin and not path.name.startswith(("_", ".")):
-            name = path.stem if path.is_file() else path.name
+            name = path.stem if is_module else path.name
             load = partial(_import_from, package, name, path.name)
             found.append(Candidate(name=name, source=str(path), load=load, path=path.resolve()))
     return found

@@ -15,6 +15,7 @@ import pluggy
 import structlog
 
 from hookgw.config.file_permissions import everything_in, first_trouble
+from hookgw.config.file_presence import is_there
 from hookgw.config.settings import PluginsSettings
 from hookgw.kernel.errors import PluginFailed, StartError
 from hookgw.plugins import discovery
@@ -143,6 +144,13 @@ def _find(settings: PluginsSettings, base: Path) -> Iterator[Candidate]:
         yield from _find_in_trusted_folder(first_party, "plugins.first_party")
     for folder in settings.folders:
         path = base / folder
+        try:
+            # A link to nothing, or to where hookgw may not look, is a mistake and no missing folder.
+            is_missing = not is_there(path) and not path.is_symlink()
+        except OSError as error:
+            raise StartError(f"plugins.folders: {path} cannot be read: {error.strerror}.") from error
+        if is_missing and folder in _DEFAULT_FOLDERS:
+            continue
         if path.is_dir():
             # Run in a checkout, the default folder "plugins" is the first-party folder itself.
             if first_party is not None and not settings.first_party and path.resolve() == first_party:
@@ -153,7 +161,7 @@ def _find(settings: PluginsSettings, base: Path) -> Iterator[Candidate]:
                 copies = {candidate.name for candidate in discovery.find_in_folder(first_party)}
                 found = [candidate for candidate in found if candidate.name not in copies]
             yield from found
-        elif path.exists() or folder not in _DEFAULT_FOLDERS:
+        else:
             raise StartError(
                 f"plugins.folders: {path} is not a folder. Create it, or remove {folder} from the list."
             )

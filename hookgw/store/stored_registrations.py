@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from hookgw.config.file_presence import is_there
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import StorageSettings
 from hookgw.kernel.errors import StorageUnavailable
@@ -54,8 +55,9 @@ def _read_file(path: Path, keys: MasterKeys) -> StoredRegistrations:
     from hookgw.store.sqlite.schema import VERSION
     from hookgw.store.sqlite.shelves import SqliteTable
 
-    if not path.is_file() or not path.stat().st_size:
-        return NOTHING
+    with start_errors(path):
+        if not is_there(path) or not path.is_file() or not path.stat().st_size:
+            return NOTHING
     with start_errors(path), closing(open_existing(path)) as connection:
         if read_schema(connection, path) != VERSION:
             return NOTHING

@@ -97,6 +97,31 @@ def test_a_file_instead_of_the_default_folder_stops_the_start(tmp_path: Path) ->
     assert "is not a folder" in refusal(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [("nothing", "plugins is not a folder"), ("x" * 300, "plugins cannot be read: File name too long")],
+)
+def test_a_default_folder_that_is_a_link_to_no_folder_stops_the_start(
+    tmp_path: Path, target: str, problem: str
+) -> None:
+    """A filter in it would be missed in silence. The long name stands for a folder in a locked one."""
+    (tmp_path / "plugins").symlink_to(target)
+    assert problem in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["crm.py", "crm"])
+def test_a_link_to_nothing_in_a_folder_is_a_plugin_that_cannot_be_loaded(tmp_path: Path, name: str) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / name).symlink_to("nothing")
+    assert f"Plugin 'crm' ({tmp_path}/plugins/{name}) cannot be loaded: " in refusal(tmp_path)
+
+
+def test_a_link_to_itself_in_a_folder_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "crm.py").symlink_to("crm.py")
+    assert "plugins cannot be read: Too many levels of symbolic links" in refusal(tmp_path)
+
+
 def test_a_folder_that_cannot_be_read_stops_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

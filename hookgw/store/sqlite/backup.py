@@ -26,6 +26,7 @@ from pathlib import Path
 import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.config.file_presence import is_there
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.kernel.sentences import Sentence
 from hookgw.store.sqlite.database import start_errors
@@ -165,7 +166,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
 
 def open_existing(path: Path) -> sqlite3.Connection:
     """Open a data file for reading, also on a disk that is read-only; it is not created."""
-    if not path.exists():
+    if not is_there(path):
         raise StorageUnavailable(Sentence("storage.no_data_file", "There is no data file {path}.", path=path))
     # The last program that closes the file folds the log into it, also one that only reads.
     refuse_foreign_log(path)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hookgw.config.file_presence import is_there
 from hookgw.config.folders import make_folder, sync_folder
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.records.sentences import NO_FILE
@@ -182,8 +183,9 @@ def open_source(path: Path) -> Iterator[FileRows]:
         StorageUnavailable: there is no such file.
         StartError: it is in use, or cannot be used.
     """
-    if not path.is_file():
-        raise StorageUnavailable(NO_FILE(path=path))
+    with start_errors(path):
+        if not is_there(path) or not path.is_file():
+            raise StorageUnavailable(NO_FILE(path=path))
     with open_database(path) as connections, start_errors(path):
         connection = connections.writer
         with connection:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from hookgw.config.file_presence import is_there
 from hookgw.config.folders import make_folder, sync_folder
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
 from hookgw.records.sentences import NO_FILE
@@ -365,7 +366,7 @@ def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], No
 
 def _open_backup(path: Path) -> sqlite3.Connection:
     """Open a file for reading, without a trace beside it; it may be in a folder that is read-only."""
-    if not path.is_file():
+    if not is_there(path) or not path.is_file():
         raise StorageUnavailable(NO_FILE(path=path))
     # The data file of a gateway that was killed has its newest commits in the log. A backup has no log.
     log = log_of(path)

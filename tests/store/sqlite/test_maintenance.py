@@ -8,15 +8,19 @@ import shutil
 import signal
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hookgw import Conflict
+from hookgw.config import MasterKeys, StorageSettings
 from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store import EventQuery
 from hookgw.store.sqlite import check_file, compact_file, measure_file, restore_file
+from hookgw.store.sqlite import copy_rows as file_rows
+from hookgw.store.stored_registrations import read_stored
 from tests.store.sqlite.previous_version import unpack
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import delivered, failed, ids_of, seqs_of, settle, to
@@ -350,6 +354,27 @@ async def test_no_hookgw_starts_where_a_killed_restore_has_left_no_data_file(
     assert not path.exists()
     restore_file(backup, path, force=False)
     assert len(await pending_in(path)) == 19
+
+
+def open_source(path: Path) -> None:
+    with file_rows.open_source(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        *(check_file, measure_file, compact_file, open_source),
+        lambda path: restore_file(path, path.with_name("to.db"), force=True),
+        lambda path: read_stored(StorageSettings(path=str(path)), MasterKeys()),
+    ],
+)
+def test_a_file_that_cannot_be_examined_is_not_called_missing(
+    path: Path, work: Callable[[Path], object]
+) -> None:
+    """The long name stands for a file in a locked folder, which root can examine."""
+    with pytest.raises(StartError, match=r"cannot be opened: File name too long"):
+        work(path.with_name("x" * 300))
 
 
 async def test_a_damaged_backup_changes_nothing(path: Path, tmp_path: Path) -> None:
