@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -36,12 +37,20 @@ def mcp(client: Client) -> None:
         raise Failed(*error.messages) from error
     # By default, Ctrl-C would wait for the thread that reads standard input, and show a traceback then.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # The SDK's stream keeps the answer that nobody read, and fails once more when it is collected: from Python
+    # 3.13 on, with lines on standard error.
+    sys.unraisablehook = _report_unless_reader_gone
     try:
         trio.run(server.serve_stdio, ClientApi(client))
     except BaseExceptionGroup as error:
         if error.split(BrokenPipeError)[1] is None:
             raise ReaderGone(errno.EPIPE, os.strerror(errno.EPIPE)) from None
         raise
+
+
+def _report_unless_reader_gone(unraisable: sys.UnraisableHookArgs) -> None:
+    if not isinstance(unraisable.exc_value, BrokenPipeError):
+        sys.__unraisablehook__(unraisable)
 
 
 class ClientApi:

@@ -20,7 +20,9 @@ HELLO = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
 def process() -> Iterator[subprocess.Popen[bytes]]:
     """The command, which has answered once."""
     pytest.importorskip("mcp")
-    command = [sys.executable, "-m", "hookgw", "mcp"]
+    # Garbage is collected at every moment at which it may be.
+    start = "import gc; from hookgw.__main__ import main; gc.set_threshold(1, 1, 1); main()"
+    command = [sys.executable, "-c", start, "mcp"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as process:
         assert process.stdin is not None
