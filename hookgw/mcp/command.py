@@ -37,8 +37,8 @@ def mcp(client: Client) -> None:
         raise Failed(*error.messages) from error
     # By default, Ctrl-C would wait for the thread that reads standard input, and show a traceback then.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # The SDK's stream keeps the answer that nobody read, and fails once more when it is collected: from Python
-    # 3.13 on, with lines on standard error.
+    # The SDK's stream keeps the answer that nobody read, and fails once more when it is collected: from
+    # Python 3.13 on, with lines on standard error.
     sys.unraisablehook = _report_unless_reader_gone
     try:
         trio.run(server.serve_stdio, ClientApi(client))
