@@ -43,6 +43,14 @@ def open_deliveries(
     service = DeliveryService(replays, cancellations, bulk, DryRuns(registry), edited)
     stuck = StuckLanes(core.dispatcher.find_lane, core.clock)
     pulls = Pulls(
-        registry, store, core.dispatcher, core.fetches, core.node, core.clock, core.outbox, core.audit
+        registry,
+        store,
+        core.dispatcher,
+        core.fetches,
+        core.node,
+        core.clock,
+        core.outbox,
+        core.audit,
+        core.hooks,
     )
     return Deliveries(service, replays, cancellations, bulk, history, pulls, stuck)

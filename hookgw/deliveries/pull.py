@@ -32,6 +32,7 @@ from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.fetches import Fetches, LastFetch
 from hookgw.lanes.lease import Lease, Leased
 from hookgw.lanes.pulled_lane import PulledLane
+from hookgw.plugins.hooks import Hooks
 from hookgw.records.audit import AuditAction
 from hookgw.records.deliveries import DeliveryState, Position, parse_delivery_id
 from hookgw.records.lanes import lane_rule
@@ -109,6 +110,7 @@ class Pulls:
     _clock: Clock
     _outbox: LimitedOutbox
     _audit: Audit
+    _hooks: Hooks
 
     def __post_init__(self) -> None:
         self._waiting: Counter[str] = Counter()
@@ -296,6 +298,8 @@ class Pulls:
                         if lease is not None:
                             found += _shown(lane, lease, room, sent, generation)
                             gathered = min(gathered, self._clock.steady() + GATHERING)
+                    if not found and (missing := self._hooks.absent_plugin(registration)) is not None:
+                        raise Conflict(*missing.messages)
                     now = self._clock.steady()
                     if found or now >= deadline or self._is_closed:
                         break

@@ -67,7 +67,7 @@ async def log_refused_addresses(
             await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
         for found in refused_addresses([registration], refusal_of, pending):
             logger.warning(
-                "the settings refuse a webhook's address",
+                "nothing can be delivered to a webhook",
                 instance=registration.instance,
                 label=registration.label,
                 pending=found.pending,

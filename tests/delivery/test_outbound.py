@@ -186,7 +186,7 @@ async def test_a_refused_url_in_the_configuration_is_logged(tmp_path: Path, hook
     with capture_logs() as logs:
         async with open_kit(tmp_path, settings=settings) as kit:
             await kit.settled()
-    refused = [log for log in logs if log["event"] == "the settings refuse a webhook's address"]
+    refused = [log for log in logs if log["event"] == "nothing can be delivered to a webhook"]
     expected = {log["label"]: log["reason"] for log in refused}
     assert expected.keys() == {"crm", "operations"}
     assert not [log for log in logs if "is refused" in log["event"]]

@@ -10,7 +10,8 @@ from structlog.testing import capture_logs
 
 import hookgw
 from hookgw import Attempt, DeliveryState, Outcome, OutgoingDelivery, OutgoingStream, Response
-from hookgw.kernel import ConfigError, Invalid, StartError
+from hookgw.deliveries import Pull
+from hookgw.kernel import PULL_URL, ConfigError, Conflict, Invalid, StartError
 from hookgw.store import DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit
 
@@ -307,7 +308,7 @@ async def test_without_its_plugin_the_lane_waits_and_says_so(tmp_path: Path) -> 
     with capture_logs() as logs:
         async with open_kit(tmp_path) as kit:
             await kit.settled()
-    (warning,) = [log for log in logs if log["event"] == "the settings refuse a webhook's address"]
+    (warning,) = [log for log in logs if log["event"] == "nothing can be delivered to a webhook"]
     assert warning["reason"].startswith("No plugin sends to line:// URLs now.")
     async with open_kit(tmp_path) as kit:
         await kit.gateway.registrations.resume("shop")
@@ -355,13 +356,33 @@ async def test_without_a_plugin_that_it_has_options_for_a_webhook_waits_and_says
             assert problem.cause == "The plugin mine does not run"
             attempt = await kit.gateway.registrations.test("shop")
             assert (attempt.outcome, (attempt.error or "").startswith(reason)) == (Outcome.BLOCKED, True)
-    (warning,) = [log for log in logs if log["event"] == "the settings refuse a webhook's address"]
+    (warning,) = [log for log in logs if log["event"] == "nothing can be delivered to a webhook"]
     assert warning["reason"].startswith(reason)
     assert hookgw_receiver.ids == []
     async with open_kit(tmp_path, plugins={"mine": Mine()}) as kit:
         await kit.advance(3600)
         assert hookgw_receiver.ids == [events[0].id]
         assert (await report(kit, events[1])).summary.state is DeliveryState.DROPPED
+
+
+async def test_a_fetch_without_that_plugin_says_why_nothing_comes(tmp_path: Path) -> None:
+    async with open_kit(tmp_path, plugins={"mine": Mine()}) as kit:
+        await kit.register(PULL_URL, plugins={"mine": {}})
+        await kit.emit(KIND, {"n": 0})
+    reason = "^The plugin mine, which this webhook has options for, does not run"
+    async with open_kit(tmp_path) as kit:
+        for asked in Pull(), Pull(wait=30.0):
+            with pytest.raises(Conflict, match=reason):
+                await kit.gateway.pulls.pull("shop", "default", asked)
+        with pytest.raises(Conflict, match=reason):
+            await anext(kit.gateway.pulls.stream("shop", "default", Pull(), lambda: None))
+        await kit.settled()
+        (waiting,) = kit.gateway.dispatcher.lanes()
+        assert (waiting.last_outcome, waiting.backlog) == (Outcome.BLOCKED, 1)
+    async with open_kit(tmp_path, plugins={"mine": Mine()}) as kit:
+        kit.clock.jump(3600)
+        (found,) = await kit.gateway.pulls.pull("shop", "default", Pull())
+        assert found.headers["x-attempt"] == "2"
 
 
 async def test_a_delivery_that_is_cancelled_ends_its_attempt(

@@ -92,7 +92,7 @@ async def test_the_start_names_each_with_its_backlog(tmp_path: Path, hookgw_rece
     with capture_logs() as logs:
         async with open_kit(tmp_path, settings={"global_webhooks": webhooks}) as kit:
             await kit.settled()
-    named = [log for log in logs if log["event"] == "the settings refuse a webhook's address"]
+    named = [log for log in logs if log["event"] == "nothing can be delivered to a webhook"]
     assert sorted((log["instance"], log["label"], log["pending"]) for log in named) == [
         ("*", "own", 0),
         ("bar", "default", 3),
