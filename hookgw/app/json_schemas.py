@@ -286,7 +286,8 @@ COMPONENTS: dict[str, Schema] = {
 
 def request_schemas(gateway: Gateway) -> dict[str, Schema]:
     """Return the schemas of bodies, with the names of kinds, connectors and plugins of this gateway."""
-    kinds = [kind.name for kind in gateway.catalog if not kind.operational]
+    # Also those of plugins that are gone: stored webhooks have them, and are sent back.
+    kinds = gateway.catalog.stored()
     operational = [kind.name for kind in gateway.catalog if kind.operational]
     # Only plugins that check their options accept any; others refuse every block of options.
     plugins = [

@@ -24,6 +24,7 @@ from hookgw.config.master_keys import read_master_keys
 from hookgw.config.settings import Settings
 from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import AuditedFields
+from hookgw.core.former_kinds import load_former_kinds
 from hookgw.core.metrics import Metrics
 from hookgw.core.open import open_core, open_records
 from hookgw.deliveries.open import open_deliveries
@@ -116,6 +117,7 @@ async def open_gateway(
                 store, audit, AUDITED, node, everywhere, operational, settings.auth, clock
             )
             media_key = await load_media_key(store)
+            await load_former_kinds(store, catalog, records.registry)
         core = await open_core(
             settings=settings,
             clock=clock,

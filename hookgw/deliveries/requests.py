@@ -144,7 +144,10 @@ def parse_list(
         if name in body:
             body[name] = time_of_query(body[name])
     if "kind" in body:
-        body["events"] = [*body.get("events", ()), catalog.resolve(body.pop("kind"), "kind").name]
+        body["events"] = [
+            *body.get("events", ()),
+            catalog.resolve(body.pop("kind"), "kind", stored=True).name,
+        ]
     state = body.pop("state", None)
     if state is not None and state not in [*DeliveryState]:
         raise Invalid.of(
@@ -162,7 +165,7 @@ def parse_list(
 def _parse(
     fields: Fields, catalog: Catalog, whole: str, now: float, state: str | None, *, over_all: bool
 ) -> Asked:
-    kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
+    kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, _MAX_KINDS)
     text = text_up_to(MAX_TEXT)
     selection = DeliverySelection(
         instances=fields.read(_instances, (), "instances") if over_all else (),

@@ -168,6 +168,10 @@ def _webhook(gateway: Gateway, registration: Registration) -> Check:
         advice = _command("resume", registration)
     elif missing := gateway.hooks.absent_plugin(registration) or gateway.hooks.missing_plugin(registration):
         state, found, advice = CheckState.FAILED, str(missing), None
+    elif registration.events and not any(one in gateway.catalog for one in registration.events):
+        names = ", ".join(registration.events[:3])
+        found = f"No plugin adds the kinds that it is for ({names}): nothing comes."
+        state, advice = CheckState.WARNING, "Install the plugin, or choose other kinds."
     else:
         kinds = len(registration.events)
         which = f"{kinds} kinds" if kinds > 3 else ", ".join(registration.events) or "every kind"

@@ -39,6 +39,33 @@ _READABLE = 32
 _COMPARED = 40
 _CANDIDATES = 5
 _SIMILAR = 0.6
+_MEANT = {
+    "MESSAGE": "MESSAGES_UPSERT",
+    "MESSAGES": "MESSAGES_UPSERT",
+    "MESSAGE_ANY": "MESSAGES_UPSERT",
+    "MESSAGE_CREATE": "MESSAGES_UPSERT",
+    "MESSAGE_CREATED": "MESSAGES_UPSERT",
+    "MESSAGE_REACTION": "MESSAGES_UPSERT",
+    "MESSAGE_RECEIVED": "MESSAGES_UPSERT",
+    "MESSAGE_WAITING": "MESSAGES_UPSERT",
+    "RECEIVED_MESSAGE": "MESSAGES_UPSERT",
+    "MESSAGE_ACK": "MESSAGES_UPDATE",
+    "MESSAGE_STATUS": "MESSAGES_UPDATE",
+    "READRECEIPT": "MESSAGES_UPDATE",
+    "STATUSES": "MESSAGES_UPDATE",
+    "MESSAGE_EDITED": "MESSAGES_EDITED",
+    "MESSAGE_REVOKED": "MESSAGES_DELETE",
+    "MESSAGE_SENT": "SEND_MESSAGE",
+    "SESSION_STATUS": "CONNECTION_UPDATE",
+    "STATE_CHANGE": "CONNECTION_UPDATE",
+    "QR": "QRCODE_UPDATED",
+    "CALL_RECEIVED": "CALL",
+    "CHATPRESENCE": "PRESENCE_UPDATE",
+    "PRESENCE": "PRESENCE_UPDATE",
+}
+"""What the names of other systems mean here, such as those of WAHA, the Cloud API and wuzapi."""
+_EVERY = {"ALL", "ANY", "EVERY", "EVERYTHING", "*"}
+"""What other systems call every kind."""
 """The least similarity of a suggestion, from 0 to 1; the default of ``difflib.get_close_matches``."""
 
 # os.urandom releases the interpreter lock, which costs a switch of threads for each event.
@@ -206,6 +233,7 @@ class Catalog:
     def __init__(self, kinds: Iterable[EventKind] = ()) -> None:
         self._kinds: dict[str, EventKind] = {}
         self._spellings: dict[str, EventKind] = {}
+        self._former: dict[str, EventKind] = {}
         for kind in kinds:
             self.add(kind)
 
@@ -228,8 +256,17 @@ class Catalog:
         for spelling in spellings:
             self._spellings[spelling] = kind
 
+    def add_former(self, names: Iterable[str]) -> None:
+        """Add names of kinds whose plugins may be gone: events, deliveries and registrations still have them.
+
+        They are no kinds of the catalog, unless :meth:`add` has added them, too.
+        """
+        for name in names:
+            self._former[name] = EventKind(name=name, meaning="")
+
     def remove(self, kind: EventKind) -> None:
-        """Remove a kind with all of its spellings."""
+        """Remove a kind with all of its spellings; its name stays as that of a former kind."""
+        self.add_former([kind.name])
         del self._kinds[kind.name]
         self._spellings = {name: other for name, other in self._spellings.items() if other != kind}
 
@@ -247,7 +284,18 @@ class Catalog:
         # Producers nearly always send the canonical name: that lookup folds nothing.
         return self._kinds.get(spelling) or self._spellings.get(fold_kind(spelling))
 
-    def resolve(self, spelling: object, where: str, *, operational: bool = False) -> EventKind:
+    def get_stored(self, spelling: str) -> EventKind | None:
+        """Return as :meth:`get` does, or else a former kind, of which no more than the name is known."""
+        return self.get(spelling) or self._former.get(fold_kind(spelling))
+
+    def stored(self) -> list[str]:
+        """Return the names of all kinds that events of instances may have, former ones at the end."""
+        present = [kind.name for kind in self if not kind.operational]
+        return present + sorted(self._former.keys() - self._kinds.keys())
+
+    def resolve(
+        self, spelling: object, where: str, *, operational: bool = False, stored: bool = False
+    ) -> EventKind:
         """Return the kind of a name in any spelling.
 
         Args:
@@ -255,6 +303,7 @@ class Catalog:
             where: the field to name in an error, for example ``webhook.events[1]``.
             operational: whether the place takes operational kinds, and only those. The message suggests no
                 other ones.
+            stored: whether it takes former kinds, too, because it asks for what is stored or is stored.
 
         Raises:
             Invalid: the kind is unknown; the message suggests a similar known one.
@@ -265,9 +314,16 @@ class Catalog:
                 "{where} must be the name of an event kind, a string.",
                 where=where,
             )
-        kind = self.get(spelling)
+        kind = self.get_stored(spelling) if stored else self.get(spelling)
         if kind is not None:
             return kind
+        if stored and fold_kind(spelling) in _EVERY:
+            raise Invalid.of(
+                "event.every_kind",
+                "{where}: {kind!r} is not a known event kind. To have every kind, name none.",
+                where=where,
+                kind=spelling,
+            )
         shown = spelling if len(spelling) <= 64 else spelling[:64] + "…"
         near = self._nearest(spelling, operational=operational)
         if near is None:
@@ -305,6 +361,11 @@ class Catalog:
         )
 
     def _nearest(self, spelling: str, *, operational: bool) -> EventKind | None:
+        folded = fold_kind(spelling)
+        if folded in _EVERY:
+            return None
+        if not operational and folded in _MEANT:
+            return self._kinds.get(_MEANT[folded])
         # The exact comparison is quadratic in the length of the text: it gets a part of it, and only the few
         # names that have about the same letters.
         matcher = difflib.SequenceMatcher(b=fold_kind(spelling[:_COMPARED]), autojunk=False)

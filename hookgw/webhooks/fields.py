@@ -118,7 +118,7 @@ def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:
     catalog: Catalog = reading.context.catalog
 
     def check_kind(value: Any, where: str) -> str:
-        kind = catalog.resolve(value, where)
+        kind = catalog.resolve(value, where, stored=True)
         # Operational events name every tenant's registrations.
         if kind.operational:
             raise Invalid.of(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from urllib.parse import quote
 
-import msgspec
 from quart import Response
 
 from hookgw.core.registry import accept_any
@@ -70,14 +69,8 @@ class WebhookForms:
             check_name(label, "The label")
             url = PULL_URL if form.get("way") == "pull" else form.get("url")
             old = gateway.registrations.find(instance, label)
-            # Those of plugins that are gone stay: without any, every kind would be sent.
-            kept = [
-                one for one in form.all("kind") if old and one in old.events and one not in gateway.catalog
-            ]
-            kinds = [one for one in form.all("kind") if one not in kept]
-            body = {"url": url, "events": kinds, "enabled": form.has("enabled")}
+            body = {"url": url, "events": form.all("kind"), "enabled": form.has("enabled")}
             change, warnings = parse_registration(body | from_form(FIELDS, form), gateway.catalog)
-            change = msgspec.structs.replace(change, events=(*change.events, *kept))
             change = unmask_change(change, old, gateway.hooks.secret_options)
             # On the instance's page, the form shows the default one; another label replaces that one.
             is_shown = is_own_page or label == DEFAULT_LABEL

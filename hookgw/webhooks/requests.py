@@ -42,7 +42,7 @@ def parse_backfill(body: Any, catalog: Catalog, *, now: float) -> BackfillReques
         Invalid: with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
-    kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
+    kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, _MAX_KINDS)
 
     def check_filter(value: Any, where: str) -> tuple[StoredCondition, ...]:
         return read_filter(fields, value, where)

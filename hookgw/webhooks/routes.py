@@ -27,6 +27,7 @@ from hookgw.web.server.response_memory import LIST, ONE
 from hookgw.webhooks import lane_responses, responses
 from hookgw.webhooks.change import (
     RegistrationChange,
+    keep_every_kind,
     parse_grace,
     parse_registration,
     parse_test,
@@ -130,6 +131,7 @@ class WebhookRoutes:
         # A client may send back what it read: masked values stand for the stored ones.
         old = self._gateway.registrations.find(instance, label)
         change = unmask_change(change, old, self._gateway.hooks.secret_options)
+        change = keep_every_kind(change, old, self._gateway.catalog)
         stored = await self._gateway.registrations.set(instance, label, change, create=creates)
         return self._answer(stored, warnings, 201)
 
@@ -160,7 +162,9 @@ class WebhookRoutes:
         change, warnings, backfill = await read_parsed(self._limit, parse)
         if backfill:
             check_right(current_principal(), Right.REPLAY)
-        change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
+        old = self._get(instance, label)
+        change = unmask_change(change, old, self._gateway.hooks.secret_options)
+        change = keep_every_kind(change, old, self._gateway.catalog)
         stored = await self._gateway.registrations.update(instance, label, change, backfill=backfill)
         return self._answer(stored, warnings, 200)
 

@@ -415,10 +415,9 @@ class RegistrationService:
                 "webhook.fetched_no_test",
                 "The receiver of this registration fetches: there is no URL to test. Emit an event instead.",
             )
-        wanted = (self._catalog.get(name) for name in registration.events)
-        first = next((one for one in wanted if one), None)
-        chosen = self._catalog.resolve(kind, "event") if kind is not None else first
-        chosen = chosen or self._catalog.resolve(_USUAL_KIND, "event")
+        # Of a kind whose plugin is gone, no example is known.
+        wanted = sorted(registration.events, key=lambda name: name not in self._catalog)
+        chosen = self._catalog.resolve(kind or next(iter(wanted), _USUAL_KIND), "event", stored=True)
         at = self._clock.wall()
         event = Event(
             id=new_event_id(at),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event, EventKind, Invalid
-from hookgw.records import Catalog, new_event_id, path_segment
+from hookgw.records import BUILT_IN_KINDS, Catalog, new_event_id, path_segment
 
 UPSERT = EventKind(name="MESSAGES_UPSERT", meaning="A message arrived.")
 GROUP = EventKind(
@@ -168,6 +168,49 @@ class TestCatalog:
         with pytest.raises(Invalid) as caught:
             Catalog([UPSERT, GROUP, operational]).resolve(spelling, "event")
         assert caught.value.messages == (f"event: {spelling!r} is not a known event kind.",)
+
+    @pytest.mark.parametrize(
+        ("spelling", "near"),
+        [
+            ("message", "MESSAGES_UPSERT"),
+            ("message.any", "MESSAGES_UPSERT"),
+            ("messages", "MESSAGES_UPSERT"),
+            ("message_create", "MESSAGES_UPSERT"),
+            ("message.ack", "MESSAGES_UPDATE"),
+            ("statuses", "MESSAGES_UPDATE"),
+            ("ReadReceipt", "MESSAGES_UPDATE"),
+            ("session.status", "CONNECTION_UPDATE"),
+            ("qr", "QRCODE_UPDATED"),
+        ],
+    )
+    def test_the_names_of_other_systems_suggest_what_they_mean(self, spelling: str, near: str) -> None:
+        for stored in True, False:
+            with pytest.raises(Invalid, match=f"Did you mean {near}\\?$"):
+                Catalog([*BUILT_IN_KINDS, GROUP]).resolve(spelling, "event", stored=stored)
+
+    def test_a_name_of_another_system_suggests_no_kind_that_is_not_there(self) -> None:
+        with pytest.raises(Invalid, match=r"^event: 'message.revoked' is not a known event kind\.$"):
+            Catalog(BUILT_IN_KINDS).resolve("message.revoked", "event")
+
+    @pytest.mark.parametrize("spelling", ["all", "ALL", "Any", "every"])
+    def test_every_kind_is_asked_for_with_none(self, spelling: str) -> None:
+        catalog = Catalog([*BUILT_IN_KINDS, EventKind(name="CALL", meaning="X.")])
+        said = f"^events: {spelling!r} is not a known event kind. To have every kind, name none.$"
+        with pytest.raises(Invalid, match=said):
+            catalog.resolve(spelling, "events", stored=True)
+        with pytest.raises(Invalid, match=f"^event: {spelling!r} is not a known event kind.$"):
+            catalog.resolve(spelling, "event")
+
+    def test_former_kinds_are_found_where_something_stored_is_asked_for(self) -> None:
+        catalog = Catalog([UPSERT, GROUP])
+        catalog.add_former(["OLD_ONE", "MESSAGES_UPSERT"])
+        catalog.remove(GROUP)
+        assert catalog.stored() == ["MESSAGES_UPSERT", "GROUPS_UPDATE", "OLD_ONE"]
+        assert catalog.resolve("old.one", "kind", stored=True).name == "OLD_ONE"
+        assert catalog.resolve("messages.upsert", "kind", stored=True) is UPSERT
+        assert [one.name for one in catalog] == ["MESSAGES_UPSERT"]
+        with pytest.raises(Invalid):
+            catalog.resolve("OLD_ONE", "event")
 
     def test_an_operational_kind_is_suggested_where_it_is_allowed(self) -> None:
         operational = EventKind(name="BACKLOG_NORMAL", meaning="X.", operational=True)

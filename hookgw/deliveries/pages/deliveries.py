@@ -220,7 +220,7 @@ class DeliveriesPage:
             filters=filters,
             shown=shown,
             states=list(DeliveryState),
-            kinds=[kind.name for kind in gateway.catalog if not kind.operational],
+            kinds=gateway.catalog.stored(),
             labels=[one.label for one in gateway.registrations.of_instance(instance)] if known else [],
             names_instances=reader.principal.instance is None,
             may_replay=filters.state in ("", DeliveryState.DEAD),

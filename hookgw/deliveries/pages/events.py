@@ -109,7 +109,7 @@ class EventsPage:
             filters=filters,
             table=table,
             live=None if cursor or error else f"/live/events?{filters.query()}",
-            kinds=[kind.name for kind in self._gateway.catalog if not kind.operational],
+            kinds=self._gateway.catalog.stored(),
             names_instances=principal.instance is None,
             error=error,
         )

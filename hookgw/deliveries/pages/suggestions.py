@@ -55,7 +55,7 @@ def _values(gateway: Gateway, principal: Principal, filter_name: str, begun: str
     known = {
         "state": [*DeliveryState],
         "status": _STATUSES,
-        "kind": [kind.name for kind in gateway.catalog if not kind.operational],
+        "kind": gateway.catalog.stored(),
         "since": _MOMENTS,
         "until": _MOMENTS,
         "": [f"{one}:" for one, name in QUALIFIERS.items() if may_see_data or name not in _OF_DATA],

@@ -128,6 +128,22 @@ async def test_what_find_gives_can_be_sent_back(client: httpx.AsyncClient, gatew
     assert stored.headers == {"Authorization": "Bearer x"}
 
 
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_every_kind_stays_every_kind_if_it_is_sent_back(
+    client: httpx.AsyncClient, gateway: Gateway, method: str
+) -> None:
+    found = await set_webhook(client, events=[])
+    again = await client.request(method, "/webhook/set/loja1", json=found)
+    assert again.json()["events"] == found["events"]
+    assert gateway.registrations.get("loja1").events == ()
+    less = {"url": URL, "events": found["events"][1:]}
+    await client.request(method, "/webhook/set/loja1", json=less)
+    assert list(gateway.registrations.get("loja1").events) == less["events"]
+    # Chosen one by one, they are these kinds and no others.
+    await client.request(method, "/webhook/set/loja1", json={"url": URL, "events": found["events"]})
+    assert list(gateway.registrations.get("loja1").events) == found["events"]
+
+
 async def test_a_mask_without_a_stored_value_is_refused(client: httpx.AsyncClient) -> None:
     response = await client.post("/webhook/set/loja1", json={"url": URL, "headers": {"x": MASK}})
     assert response.status_code == 400
