@@ -44,12 +44,24 @@ TEMPLATES = (
     N_("The receiver broke the connection without responding: {reason}."),
     N_("The receiver broke the connection in the middle of its response: {reason}."),
     N_("The receiver broke the connection before the whole request was sent: {reason}."),
+    N_("If it always does, its port may want https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."),
+    N_("If it always does, it may speak HTTP/2 alone: let it accept HTTP/1.1, too."),
+    N_("The receiver speaks HTTP/2 alone. Let it accept HTTP/1.1, too."),
     N_("The receiver did not respond with HTTP/1 but with TLS. Use https:// in the URL."),
     N_("The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."),
     N_("The certificate of {place} was refused: {reason}."),
     N_("The TLS handshake with {place} failed: {reason}."),
+    N_("This was no TLS: if the receiver speaks plain HTTP, use http:// in the URL."),
     N_("The TLS handshake with {place} took longer than {seconds} s."),
     N_("Port {port} of {host} is not dialled: hookgw itself listens there."),
+    N_(
+        "Port {port} of {host} is not dialled: the address is link-local (fe80::/10). It needs a zone, "
+        "which URLs do not have: use another address of the host, or a name."
+    ),
+    N_(
+        "No local port is left for another connection to {host}: too many are open, or were closed within "
+        "the last minute."
+    ),
     N_(
         "Port {port} of {host} is not dialled: the address is {reason}. To allow it, set "
         "delivery.allow_networks: {networks}."

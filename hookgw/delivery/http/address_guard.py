@@ -142,6 +142,12 @@ class AddressGuard:
         # Before the allowed networks: a gateway that calls itself would loop whatever the operator allows.
         if self._is_own_address(judged, port):
             return f"Port {port} of {shown} is not dialled: hookgw itself listens there."
+        # The system has to know by which interface; whatever the operator allows.
+        if isinstance(given, IPv6Address) and given.is_link_local and "%" not in address:
+            return (
+                f"Port {port} of {shown} is not dialled: the address is link-local (fe80::/10). It needs a "
+                "zone, which URLs do not have: use another address of the host, or a name."
+            )
         if any(judged in network for network in self._allowed):
             return None
         if any(given in network for network in self._allowed_nat64):

@@ -49,8 +49,15 @@ class DeliveryError(Exception):
     def adopt(self, first: DeliveryError) -> None:
         """Take over how far the attempt's first request got, which was further."""
         self.reached = first.reached
-        self.message = f"{first.message} The request was sent again, and failed: {self.message}"
-        self.args = (self.message,)
+        self._say(f"{first.message} The request was sent again, and failed: {self.message}")
+
+    def add(self, hint: str) -> None:
+        """Add a sentence that says what the cause may be."""
+        self._say(f"{self.message} {hint}")
+
+    def _say(self, message: str) -> None:
+        self.message = message
+        self.args = (message,)
 
 
 class Blocked(DeliveryError):
@@ -72,7 +79,7 @@ class NoAttempt(ConnectFailed):
 
 
 class OutOfDescriptors(NoAttempt):
-    """The process or the machine has no free file descriptor."""
+    """The process or the machine has no free file descriptor, or no free local port."""
 
 
 class MayNotSend(NoAttempt):

@@ -98,7 +98,8 @@ async def connect_directly(address: SocketAddress) -> socket.socket:
 
     Raises:
         OSError: the address does not accept the connection.
-        OutOfDescriptors: there is no file descriptor for a socket, or the system watches no more of them.
+        OutOfDescriptors: there is no file descriptor for a socket, or the system watches no more of them, or
+            all local ports are in use.
     """
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     try:
@@ -119,10 +120,30 @@ async def connect_directly(address: SocketAddress) -> socket.socket:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException as ended:
         sock.close()
-        if isinstance(ended, OSError) and ended.errno == errno.ENOSPC:  # epoll(7), max_user_watches
+        number = ended.errno if isinstance(ended, OSError) else None
+        if number == errno.ENOSPC:  # epoll(7), max_user_watches
             raise OutOfDescriptors("No socket could be watched: no epoll watches are left.") from ended
+        if number == errno.EADDRNOTAVAIL and _has_local_address(family, address):
+            raise OutOfDescriptors(
+                f"No local port is left for another connection to {address[0]}: too many are open, or were "
+                "closed within the last minute."
+            ) from ended
         raise
     return sock
+
+
+def _has_local_address(family: socket.AddressFamily, address: SocketAddress) -> bool:
+    """Return whether this machine has an address from which to reach another one.
+
+    Without one, as for ``::1`` where IPv6 is off, the error is the same as without a port. UDP has ports of
+    its own, and sends nothing here.
+    """
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(address)
+    except OSError:
+        return False
+    return True
 
 
 def interleave(addresses: Sequence[SocketAddress]) -> list[SocketAddress]:

@@ -42,6 +42,8 @@ MAX_INTERIM = 32
 
 _HTTP = b"HTTP/1."
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+# The first frame of a server (RFC 9113, section 3.4): settings, of no stream.
+_HTTP2 = re.compile(rb"\0[\0-\x3f].\x04[\0\1]\0{4}", re.DOTALL)
 _HEAD_END = re.compile(rb"\n\r?\n")
 # A head for llhttp, which has no parser of bodies alone.
 _CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -278,6 +280,8 @@ class ResponseParser:
                 raise NotHttp(
                     "The receiver did not respond with HTTP/1 but with TLS. Use https:// in the URL."
                 )
+            if _HTTP2.match(pending):
+                raise NotHttp("The receiver speaks HTTP/2 alone. Let it accept HTTP/1.1, too.")
             if not any(record.startswith(pending) for record in _TLS_RECORDS):
                 raise NotHttp(
                     "The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."

@@ -317,6 +317,8 @@ async def open_tls(
             reason = f"{target.place} broke the connection during the TLS handshake: {_stream_broken(cause)}."
         else:
             reason = f"The TLS handshake with {target.place} failed: {_reason(cause)}."
+            if _reason(cause) in _NO_TLS:
+                reason += " This was no TLS: if the receiver speaks plain HTTP, use http:// in the URL."
             reason += _certificate_hint(cause, has_certificate)
         raise TlsFailed(reason) from error
     except BaseException:
@@ -340,6 +342,9 @@ def drop_unacknowledged(sock: socket.socket | trio.socket.SocketType) -> None:
     if unacknowledged(sock.fileno()):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
+
+# What OpenSSL calls bytes that are no record of TLS, by its version and by what the bytes are.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 # Servers that want a certificate and get none send: in TLS 1.3 a specific alert; before that BAD_CERTIFICATE
 # (Go), or HANDSHAKE_FAILURE (OpenSSL), which may mean other things.

@@ -54,6 +54,9 @@ MAX_ANSWER = 64 * 2**10
 """Bytes of a (decoded) response body that are read by default."""
 _DECODED_AT_ONCE = 2**20
 
+_MAY_BE_TLS = "If it always does, its port may want https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."
+_MAY_BE_HTTP2 = "If it always does, it may speak HTTP/2 alone: let it accept HTTP/1.1, too."
+
 REPEAT_WITHIN = 1.0
 """Seconds from the start within which the end of a used connection means that it was idle for too long.
 Later, the receiver has had time to begin the work, and may have died of it."""
@@ -206,6 +209,8 @@ class LaneTransport(httpx.AsyncBaseTransport):
                         # handshake.
                         if isinstance(failure, TlsFailed):
                             self.note_refused(failure)
+                        elif type(failure) is ResponseFailed and not (first or connection.parser.started):
+                            failure.add(_MAY_BE_HTTP2 if is_tls else _MAY_BE_TLS)
                         raise
                     # A byte of a response means that the receiver may have processed the request.
                     if connection.parser.started or trio.current_time() - started_at >= REPEAT_WITHIN:

@@ -289,8 +289,19 @@ def test_the_refusal_names_the_setting_that_would_allow_the_address(address: str
 @given(st.ip_addresses())
 def test_the_named_setting_allows_the_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     refusal = guard.refusal(str(address), 80)
-    if refusal is not None:
+    if refusal is not None and "needs a zone" not in refusal:
         assert AddressGuard([refusal.split('"')[1]]).refusal(str(address), 80) is None
+
+
+@pytest.mark.parametrize("allowed", [[], ["fe80::/10"]])
+def test_a_link_local_address_needs_a_zone_whatever_is_allowed(allowed: list[str]) -> None:
+    guard = AddressGuard(allowed)
+    refusal = guard.known_refusal("fe80::2", 80)
+    assert refusal is not None
+    assert "It needs a zone, which URLs do not have" in refusal
+    assert "allow_networks" not in refusal
+    # Of a name that the system knows with its interface.
+    assert (guard.refusal("fe80::2%eth0", 80) is None) == bool(allowed)
 
 
 def test_the_refusal_names_the_setting_that_would_allow_the_port() -> None:

@@ -97,6 +97,29 @@ async def test_an_address_that_refuses_at_once() -> None:
         await connect_directly(("255.255.255.255", 9))
 
 
+class WithoutPorts(socket.socket):
+    """A socket on a machine whose local ports are all in use by connections."""
+
+    def connect_ex(self, _: object) -> int:
+        return errno.EADDRNOTAVAIL
+
+    def refuse(self, _: object) -> None:
+        raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+
+
+async def test_a_machine_without_a_free_port_says_nothing_about_the_receiver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "socket", WithoutPorts)
+    with pytest.raises(OutOfDescriptors, match=r"No local port is left .* to 127.0.0.1"):
+        await connect_to_any([("127.0.0.1", 9)], connect_directly, "No connection")
+    # Where IPv6 is off, the same error means that there is no address, and the next one is tried.
+    monkeypatch.setattr(WithoutPorts, "connect", WithoutPorts.refuse)
+    with pytest.raises(ConnectFailed, match=r"^No connection to ::1: Cannot assign") as caught:
+        await connect_to_any([("::1", 9)], connect_directly, "No connection to ::1")
+    assert type(caught.value) is ConnectFailed
+
+
 async def test_a_socket_that_the_system_cannot_watch_says_nothing_about_the_receiver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

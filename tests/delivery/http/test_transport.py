@@ -14,6 +14,7 @@ from hookgw.delivery import (
     DeliveryError,
     Dialer,
     LaneTransport,
+    NotHttp,
     Phase,
     Reached,
     RequestHead,
@@ -175,7 +176,7 @@ async def test_the_replacement_is_not_replaced_again() -> None:
 
     async with serving(behaviour) as server, transport() as lane:
         await post(lane, server)
-        with pytest.raises(ResponseFailed, match="closed the connection without responding"):
+        with pytest.raises(ResponseFailed, match=r"closed the connection without responding\.$"):
             await post(lane, server)
         assert server.connections == 2
 
@@ -237,6 +238,31 @@ async def test_the_request_that_got_further_decides() -> None:
         "The receiver closed the connection without responding. The request"
     )
     assert "is not dialled" in str(caught.value)
+
+
+async def test_a_receiver_that_never_responds_may_speak_another_protocol() -> None:
+    async with serving(answering()) as server, transport() as lane:
+        with pytest.raises(ResponseFailed) as unknown:
+            await post(lane, server)
+    assert unknown.value.message == (
+        "The receiver closed the connection without responding. "
+        "If it always does, its port may want https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."
+    )
+    assert unknown.value.args == (unknown.value.message,)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\0\0\x12\4\0\0\0\0\0\0\3\0\0\0\x64\0\4\0\0\xff\xff\0\5\0\0\x40\0",  # settings
+        b"\0\0\0\4\0\0\0\0\0\0\0\x1e\7\0\0\0\0\0",  # none, and a GOAWAY
+    ],
+)
+async def test_a_receiver_that_speaks_http_2_alone(frame: bytes) -> None:
+    async with serving(answering(frame)) as server, transport() as lane:
+        with pytest.raises(NotHttp, match=r"^The receiver speaks HTTP/2 alone\.") as caught:
+            await post(lane, server)
+    assert caught.value.reached is Reached.NOTHING
 
 
 async def test_a_connection_that_broke_within_a_response_is_not_replaced() -> None:
