@@ -372,6 +372,7 @@ class Lane:
             waits_for=waits_for,
             last_outcome=self._memory.outcome,
             last_error=self._memory.error,
+            has_reached=self._memory.has_reached,
         )
 
     def _wake_up(self) -> None:
@@ -578,7 +579,7 @@ class Lane:
         except StorageUnavailable:
             return  # it is only shown; the next attempt says it, too
         if attempt is not None:
-            self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
+            self._memory.recall(attempt)
 
     def _correct_times(self, delivery: Delivery) -> None:
         now = self._services.clock.steady()

@@ -64,6 +64,7 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
             made no attempt yet, and the history must be asked (:mod:`hookgw.lanes.hanging`).
         broken_seq, broken_sends: the delivery whose requests broke or stalled in mid-body, and how many did.
         outcome, error: of the last attempt.
+        has_reached: whether the receiver may have seen some of its event.
         tried, tried_since: the delivery whose attempts failed last, and when the first of them began.
         stuck: the delivery that was reported to hold the lane up.
     """
@@ -76,6 +77,7 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     broken_sends: int = 0
     outcome: Outcome | None = None
     error: str | None = None
+    has_reached: bool = True
     tried: int | None = None
     tried_since: float = 0.0
     stuck: int | None = None
@@ -86,7 +88,7 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
         self.hangs, self.tried = False, None
 
     def delivered(self) -> None:
-        self.streak, self.hangs = 0, False
+        self.streak, self.hangs, self.has_reached = 0, False, True
         self.outcome, self.error = DELIVERED_OUTCOME, None
 
     def note(self, attempt: Attempt, *, is_pending: bool) -> None:
@@ -95,10 +97,15 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
         if self.hangs and is_pending and attempt.outcome is Outcome.UNANSWERED:
             self.error = f"{attempt.error} {HANGS}"
 
+    def recall(self, attempt: Attempt) -> None:
+        """Note the last attempt at the head, which another process made."""
+        self.outcome, self.error, self.has_reached = attempt.outcome, attempt.error, _has_reached(attempt)
+
     def decide(self, delivery: Delivery, policy: Policy, result: AttemptResult, now: float) -> Decision:
         """Return what follows from an attempt that did not deliver, and remember its consequences."""
         attempt = result.attempt
         unanswered = attempt.outcome is Outcome.UNANSWERED
+        self.has_reached = result.broke_off or _has_reached(attempt)
         if attempt.status is not None and not unanswered:
             self.hangs = False
         if result.broke_off:
@@ -124,6 +131,11 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
         if unanswered and decision.state is DeliveryState.DEAD:
             self.hangs = True
         return decision
+
+
+def _has_reached(attempt: Attempt) -> bool:
+    is_outside = attempt.outcome in (Outcome.BLOCKED, Outcome.UNREACHABLE)
+    return attempt.status is not None or not is_outside
 
 
 def settlement_of(

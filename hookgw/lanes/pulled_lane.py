@@ -258,6 +258,7 @@ class PulledLane:
             waits_for=waits_for,
             last_outcome=self._memory.outcome,
             last_error=self._memory.error,
+            has_reached=self._memory.has_reached,
             fetched_at=fetched.at,
             consumer=lease.consumer if lease is not None else None,
         )

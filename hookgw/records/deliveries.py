@@ -302,6 +302,7 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
             if it waits for none of them.
         last_outcome: the outcome of the last attempt.
         last_error: why the last attempt did not deliver.
+        has_reached: whether the receiver may have seen some of the event in the last attempt.
         fetched_at: of a lane whose receiver fetches, when it did so last, since the start of the process.
         consumer: who has leased its first deliveries now.
     """
@@ -321,6 +322,7 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: WaitsFor | None = None
     last_outcome: Outcome | None = None
     last_error: str | None = None
+    has_reached: bool = True
     fetched_at: float | None = None
     consumer: str | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.records.deliveries import LaneState, LaneStatistics, Outcome
+from hookgw.records.deliveries import LaneState, LaneStatistics
 
 STUCK_AFTER = 600.0
 """A lane is stuck if its head has been tried for more than so many seconds,"""
@@ -17,19 +17,19 @@ def is_stuck(lane: LaneStatistics, now: float) -> bool:
         and now - lane.tried_since > STUCK_AFTER
         and lane.backlog > STUCK_BEHIND
         and lane.state is not LaneState.PAUSED
-        # A refused address is not the event's fault: to skip it would help nothing.
-        and lane.last_outcome is not Outcome.BLOCKED
+        # A refused address or connection is not the event's fault: to skip it would help nothing.
+        and lane.has_reached
     )
 
 
 def skippable(lane: LaneStatistics) -> str:
     """Return the delivery that a lane tries in vain, as ``<instance>/<id>``.
 
-    Empty if it tries none, or if the address is refused: the next delivery would fare no better.
+    Empty if it tries none, or if the receiver cannot be reached: the next delivery would fare no better.
     """
     # The head has failed, or waits on disk for its next attempt since before the start.
     fails = lane.tried_since is not None or (lane.state is LaneState.WAITING and lane.waits_for is None)
-    if not fails or lane.head is None or lane.last_outcome is Outcome.BLOCKED:
+    if not fails or lane.head is None or not lane.has_reached:
         return ""
     return f"{lane.head_instance}/dlv_{lane.head}"
 

@@ -5,9 +5,16 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw import LaneState, Outcome
-from hookgw.records import LaneStatistics, advice_for, is_stuck
+from hookgw import Attempt, LaneState, Outcome
+from hookgw.delivery import AttemptResult
+from hookgw.records import LaneStatistics, advice_for, is_stuck, skippable
 from tests.dispatch.fakes import LANE, World
+
+# A receiver, or a proxy before it, that answers.
+BUSY = [
+    AttemptResult(Attempt(number=number, at=0.0, duration=0.0, outcome=Outcome.UNREACHABLE, status=503))
+    for number in range(1, 1000)
+]
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -49,7 +56,7 @@ def test_the_advice_names_the_delivery_and_both_remedies() -> None:
 
 async def test_a_head_is_reported_once() -> None:
     world = World()
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    world.sender.script["e1"] = [*BUSY]
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(101))
         await trio.sleep(600)
@@ -59,7 +66,7 @@ async def test_a_head_is_reported_once() -> None:
         assert 600 < at < 1200
         assert (found.head, found.head_instance, found.backlog) == (1, "shop", 101)
         # The next one that holds it up is another report.
-        world.sender.script["e2"] = [Outcome.UNREACHABLE] * 1000
+        world.sender.script["e2"] = [*BUSY]
         dispatcher.dispatch(world.outbox.add(50))
         with dispatcher.paused("reg_1"):
             del world.outbox.pending[1]
@@ -68,9 +75,37 @@ async def test_a_head_is_reported_once() -> None:
         assert [one.head for _, one in world.monitor.stuck] == [1, 2]
 
 
-async def test_one_with_few_behind_it_is_reported_when_there_are_more() -> None:
+async def test_a_receiver_that_cannot_be_reached_is_no_delivery_s_fault() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(200))
+        await trio.sleep(6000)
+        assert world.monitor.stuck == []
+        (found,) = dispatcher.lanes()
+        assert found.tried_since is not None
+        assert (skippable(found), advice_for(found, trio.current_time())) == ("", None)
+        world.sender.script["e1"] = [*BUSY]
+        await trio.sleep(1000)
+        (found,) = dispatcher.lanes()
+        assert skippable(found) == "shop/dlv_1"
+        assert len(world.monitor.stuck) == 1
+
+
+async def test_a_request_that_breaks_in_its_middle_may_be_its_fault() -> None:
+    world = World()
+    broken = Attempt(number=1, at=0.0, duration=0.0, outcome=Outcome.UNREACHABLE)
+    world.sender.script["e1"] = [AttemptResult(broken, broke_off=True)]
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(2))
+        await trio.testing.wait_all_tasks_blocked()
+        (found,) = dispatcher.lanes()
+        assert skippable(found) == "shop/dlv_1"
+
+
+async def test_one_with_few_behind_it_is_reported_when_there_are_more() -> None:
+    world = World()
+    world.sender.script["e1"] = [*BUSY]
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(100))
         await trio.sleep(6000)
@@ -82,7 +117,7 @@ async def test_one_with_few_behind_it_is_reported_when_there_are_more() -> None:
 
 async def test_another_target_begins_anew() -> None:
     world = World()
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    world.sender.script["e1"] = [*BUSY]
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(101))
         await trio.sleep(500)
