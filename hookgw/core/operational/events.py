@@ -116,9 +116,10 @@ class OperationalEvents:
         self._raise(kinds.REGISTRATION_DISABLED, registration.id, registration, reason=reason)
 
     def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        ended = self._lanes.attempted(delivery.lane, registration.id, attempt)
+        now = self._clock.steady()
+        ended = self._lanes.attempted(delivery.lane, registration.id, attempt, now)
         if ended is not None:
-            seconds = round(max(0.0, self._clock.wall() - ended.since), 3)
+            seconds = round(now - ended.began, 3)
             since = rfc3339(ended.since)
             more: dict[str, Any] = {
                 "lane": delivery.lane,

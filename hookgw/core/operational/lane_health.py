@@ -12,10 +12,12 @@ class Failing(msgspec.Struct):
 
     Attributes:
         since: when the first failed attempt began, in seconds since the epoch.
+        began: the same by the steady clock: the other one may be corrected meanwhile.
         is_reported: LANE_FAILING was raised.
     """
 
     since: float
+    began: float
     registration: str
     last: Attempt
     is_reported: bool = False
@@ -27,13 +29,16 @@ class LaneHealth:
     def __init__(self) -> None:
         self.failing: dict[str, Failing] = {}
 
-    def attempted(self, lane: str, registration: str, attempt: Attempt) -> Failing | None:
-        """Note an attempt. Return the failures that it ended, if they had been reported."""
+    def attempted(self, lane: str, registration: str, attempt: Attempt, now: float) -> Failing | None:
+        """Note an attempt that ended ``now``, by the steady clock. Return the failures that it ended, if they
+        had been reported.
+        """
         if attempt.outcome is Outcome.DELIVERED:
             ended = self.failing.pop(lane, None)
             return ended if ended is not None and ended.is_reported else None
         if attempt.outcome in FAILURES:
-            failing = self.failing.setdefault(lane, Failing(attempt.at, registration, attempt))
+            first = Failing(attempt.at, now - attempt.duration, registration, attempt)
+            failing = self.failing.setdefault(lane, first)
             failing.registration, failing.last = registration, attempt
         return None
 

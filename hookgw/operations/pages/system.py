@@ -34,7 +34,7 @@ class SystemPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        self._started = site.gateway.clock.wall()
+        self._started = site.gateway.clock.steady()
         site.nav.append(NavEntry(N_("System"), "/system", Right.OPERATE, is_global=True))
         site.add("/system", self._page, Right.OPERATE)
         site.add("/live/log", self.live, Right.OPERATE)
@@ -59,6 +59,7 @@ class SystemPage:
             disk = await gateway.store.disk_space()
         plugins = gateway.hooks.plugins()
         failing = {task.plugin: task.reason for task in gateway.restarts.failing()}
+        uptime = gateway.clock.steady() - self._started  # the machine's clock may have been corrected
         return await self._site.render(
             "system.html",
             error=error,
@@ -66,8 +67,8 @@ class SystemPage:
             is_running=is_running,
             has_folder=bool(gateway.settings.storage.backup_folder),
             running_version=__version__,
-            started=self._started,
-            uptime=gateway.clock.wall() - self._started,
+            started=gateway.clock.wall() - uptime,
+            uptime=uptime,
             settings=list(_flat(gateway.settings)),
             disk=disk,
             storage=gateway.settings.storage,

@@ -148,6 +148,22 @@ async def test_a_lane_that_fails_and_recovers_is_told_of_once_each(
     assert len(ops.requests) == 2
 
 
+async def test_how_long_a_lane_failed_is_right_although_the_clock_was_set_back(
+    kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hookgw_receiver.will(answer(500))
+    await kit.register(hookgw_receiver.url)
+    await kit.emit(KIND, {})
+    await ops.wait_for(1)
+    wall = kit.gateway.clock.wall
+    monkeypatch.setattr(kit.gateway.clock, "wall", lambda: wall() - 7200)
+    await kit.advance(20)
+    _, request = await ops.wait_for(2)
+    kind, recovered = told(request)
+    assert kind == "LANE_RECOVERED"
+    assert recovered["seconds"] == pytest.approx(20, abs=1)
+
+
 async def test_a_registration_that_fails_for_too_long_is_told_of(
     tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
