@@ -59,10 +59,16 @@ def show_drawing(text: str) -> None:
     _write(text)
 
 
+def check_output() -> None:
+    """Raise ``Failed`` if standard output is closed, for those who do not write to it with this module."""
+    if sys.stdout is None:
+        raise _unwritable(os.strerror(errno.EBADF))
+
+
 def _write(text: str, *, err: bool = False) -> None:
+    if not err:
+        check_output()  # click says nothing
     try:
-        if sys.stdout is None and not err:  # closed, of which click says nothing
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         click.echo(text, err=err)
     except OSError as error:
         if err:
@@ -70,10 +76,13 @@ def _write(text: str, *, err: bool = False) -> None:
         if isinstance(error, BrokenPipeError):
             raise ReaderGone(*error.args) from error
         # What is left in the buffer would fail once more, and louder, when the process ends.
-        with suppress(OSError, AttributeError), Path(os.devnull).open("w") as nowhere:
+        with suppress(OSError), Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        reason = error.strerror or error
-        raise Failed(_("Standard output cannot be written: {reason}.", reason=reason)) from error
+        raise _unwritable(error.strerror or error) from error
+
+
+def _unwritable(reason: object) -> Failed:
+    return Failed(_("Standard output cannot be written: {reason}.", reason=reason))
 
 
 def show_json(value: Any) -> None:

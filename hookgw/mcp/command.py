@@ -15,6 +15,7 @@ import trio
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ReaderGone
+from hookgw.command.output import check_output
 from hookgw.kernel.errors import NotSupported
 from hookgw.mcp.loading import load_server
 from hookgw.mcp.tools import Refused
@@ -31,6 +32,7 @@ def mcp(client: Client) -> None:
     \b
         claude mcp add hookgw -- hookgw mcp --profile prod
     """
+    check_output()
     try:
         server = load_server()
     except NotSupported as error:

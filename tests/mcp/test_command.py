@@ -40,6 +40,16 @@ def test_an_interrupt_ends_it_although_standard_input_is_open(process: subproces
     assert process.stderr.read() == b""
 
 
+def test_a_closed_standard_output_is_said() -> None:
+    pytest.importorskip("mcp")
+    code = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, '-m', 'hookgw', 'mcp'])"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], input=HELLO, stderr=subprocess.PIPE, timeout=PATIENCE, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == b"Error: Standard output cannot be written: Bad file descriptor.\n"
+
+
 def test_it_ends_without_a_word_if_nobody_reads_any_more(process: subprocess.Popen[bytes]) -> None:
     assert process.stdout is not None
     process.stdout.close()
