@@ -221,14 +221,6 @@ def _texts(part: Part) -> Iterator[tuple[Heading, str]]:
     yield heading, " ".join(" ".join(pieces).split())
 
 
-def write_site(root: Path, folder: Path, version: str) -> None:
-    """Write the manual as a static site."""
-    for name, content in make(root, SITE, version).items():
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-
-
 def packed(root: Path, version: str) -> bytes:
     """Return the archive of a gateway's manual."""
     return pack(make(root, GATEWAY, version), GATEWAY.home)

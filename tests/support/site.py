@@ -16,7 +16,7 @@ from hookgw.config import Settings, StorageSettings
 from hookgw.kernel import Size
 from hookgw.manual.curl import ADDRESS
 from hookgw.manual.examples import shown_example
-from hookgw.manual.make import write_site
+from hookgw.manual.make import SITE, make
 from hookgw.web import OpenApiRoutes
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,10 @@ ROOT = Path(__file__).parents[2]
 
 async def write(site: Path) -> None:
     """Write the whole site into a folder. Its reference is that of a gateway with the default settings."""
-    write_site(ROOT, site, __version__)
+    for name, content in make(ROOT, SITE, __version__).items():
+        target = site / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
     assets = {}
     for file in (site / "assets").iterdir():
         version = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
