@@ -67,6 +67,38 @@ def test_a_chart_says_its_values_and_filters_by_a_span(
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_charts_are_shown_anew_unless_somebody_is_at_work_in_them(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    server.post("/instance/create", {"instanceName": "moving"}, status=201)
+    server.set("moving", receiver.url("/moving"))
+    page.clock.install()
+    page.goto("/dashboard/instances/moving/webhooks/default?span=1h")
+    delivered = page.locator("#charts .totals dd").nth(1)
+    expect(delivered).to_have_text("0")
+    server.emit("moving", "CONNECTION_UPDATE", {"instance": "moving", "state": "open"})
+    receiver.next("/moving")
+    for _ in range(80):  # figures are up to ten seconds old
+        if server.get("/figures/find/moving?webhook=default")["total"]["delivered"]:
+            break
+        time.sleep(0.25)
+    page.locator("#charts").hover()
+    page.clock.run_for(90_000)
+    expect(delivered).to_have_text("0")
+    page.mouse.move(2, 2)
+    page.clock.run_for(2_000)
+    expect(delivered).to_have_text("1")
+    page.get_by_text("The same as a table").click()
+    page.mouse.move(2, 2)
+    page.locator("body").evaluate("() => document.activeElement.blur()")
+    with page.expect_response(lambda answer: "/webhooks/default" in answer.url):
+        page.clock.run_for(61_000)
+    expect(page.get_by_role("columnheader", name="Oldest pending")).to_be_visible()
+    plot = page.locator(".plot").first
+    plot.hover()
+    expect(plot.locator(".tip")).to_be_visible()
+
+
 def span_of(page: Page) -> list[str]:
     query = parse_qs(urlsplit(page.url).query)
     return [query["since"][0], query["until"][0]]

@@ -1,8 +1,11 @@
 // Says the value of a chart under the pointer, and takes a span that somebody chooses in it: by dragging, by a click on
 // a bar, or with the arrow keys, Shift and Enter. The values are those of the table below the charts.
+// The figures are asked for again each minute, unless somebody is at work in them: no stream, of which a session has few.
+import { writeFormats } from "./formats.js";
 import { locale } from "./texts.js";
 
 const LEAST = 4; // pixels that a drag moves at least
+const EVERY = 60000; // milliseconds
 
 function make(plot, name) {
   const found = document.createElement("div");
@@ -110,6 +113,44 @@ function follow(plot) {
   plot.ariaValueNow = now;
 }
 
+function isAtWork(part) {
+  if (document.hidden || part.matches(":hover") || part.contains(document.activeElement)) return true;
+  const selection = getSelection();
+  return !selection.isCollapsed && part.contains(selection.anchorNode);
+}
+
+// Shows the figures of the page as it is now; a page that is another one by now, or none, leaves them as they are.
+async function refresh(part) {
+  if (isAtWork(part)) return;
+  let text = "";
+  try {
+    const answer = await fetch(location.href, {
+      headers: { accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(EVERY / 2),
+    });
+    if (answer.ok && !answer.redirected) text = await answer.text();
+  } catch {
+    return;
+  }
+  const fresh = new DOMParser().parseFromString(text, "text/html").getElementById(part.id);
+  if (!fresh || isAtWork(part)) return;
+  writeFormats(fresh);
+  for (const { id } of part.querySelectorAll("details[open]")) fresh.querySelector(`#${id}`)?.setAttribute("open", "");
+  part.replaceChildren(...fresh.childNodes);
+  start(part);
+}
+
+function start(part) {
+  for (const plot of part.querySelectorAll("[data-chart]")) follow(plot);
+}
+
 export function startCharts() {
-  for (const plot of document.querySelectorAll("[data-chart]")) follow(plot);
+  const part = document.getElementById("charts");
+  if (!part) return;
+  start(part);
+  let shown = Date.now();
+  setInterval(() => {
+    if (Date.now() - shown < EVERY || isAtWork(part)) return;
+    shown = Date.now();
+    refresh(part);
+  }, 1000);
 }
