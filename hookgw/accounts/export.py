@@ -184,4 +184,4 @@ def _escaped(value: Any) -> Any:
         return value.replace("${", "$${")
     if isinstance(value, Mapping):
         return {name: _escaped(one) for name, one in value.items()}
-    return [_escaped(one) for one in value] if isinstance(value, list) else value
+    return [_escaped(one) for one in value] if isinstance(value, list | tuple) else value

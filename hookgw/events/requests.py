@@ -39,8 +39,8 @@ _NEEDED = frozenset({"event", "data"})
 _FILLER = "the-chat-is-only-in-the-hash"
 # One message may raise several of these, each with other content.
 _EDITS = frozenset({"MESSAGES_EDITED", "SEND_MESSAGE_UPDATE"})
-# Fields of other gateways' envelopes that mean nothing here, and that every client of theirs sends.
-_IGNORED = frozenset({"destination", "apikey"})
+# Fields of other gateways' envelopes, and of hookgw's lists: they mean nothing here, and clients send them.
+_IGNORED = frozenset({"destination", "apikey", "acceptedAt"})
 _MAX_WARNINGS = 20
 # What an event of a batch may have beside its data.
 _ENVELOPE = 64 * 1024

@@ -345,7 +345,7 @@ def test_an_idempotency_key_that_cannot_be_the_id(body: Any, key: str, problem: 
 
 
 def test_each_ignored_field_is_reported_once() -> None:
-    odd = GOOD | {"instance": "loja2", "colour": 1, "apikey": "x", "destination": "y"}
+    odd = GOOD | {"instance": "loja2", "colour": 1, "apikey": "x", "destination": "y", "acceptedAt": "z"}
     batch = parse_events(json.dumps([odd, odd]).encode(), "loja1", CATALOG, now=NOW)
     assert sorted(batch.warnings) == [
         "colour is an unknown field; it was ignored.",

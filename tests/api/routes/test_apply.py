@@ -326,6 +326,15 @@ async def test_what_is_there_is_exported_and_applied_without_a_change(api: Api) 
     assert (await api.apply(json.loads(text)))["changes"] == []
 
 
+async def test_what_looks_like_a_variable_is_exported_as_it_is(api: Api) -> None:
+    condition = {"pointer": "/data/${X}", "op": "in", "value": ["${NAME}", "$${NAME}", "$"]}
+    document = {"loja1": {"webhooks": {"crm": {"url": HOOK, "filter": [condition]}}}}
+    await api.apply({"instances": document})
+    # Files stand for it so; the command reads them.
+    written = json.loads(json.dumps(document).replace("${", "$${"))
+    assert (await api.get()).json()["document"]["instances"] == written
+
+
 async def key_of(gateway: Gateway, **given: Any) -> dict[str, str]:
     """Make a key, and return the header with it."""
     maker = gateway.keys.holder_of(KEY)
