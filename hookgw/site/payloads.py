@@ -84,7 +84,8 @@ def shown_body(data: bytes) -> Shown:
 def shown_curl(words: Sequence[str], body: bytes, file: str, most: int = MOST) -> Shown:
     """Return a command of curl with a body; a long body comes from a downloaded file."""
     # Only then quoted: that may make five bytes of one.
-    content = f"-d {shlex.quote(body.decode(errors='replace'))}" if len(body) <= most else ""
+    # Raw: behind -d, a body that a plugin has made, and that begins with "@", would name a file to send.
+    content = f"--data-raw {shlex.quote(body.decode(errors='replace'))}" if len(body) <= most else ""
     is_whole = bool(content) and html_size(content) <= most
     return Shown(" \\\n  ".join([*words, content if is_whole else f"--data-binary @{file}"]), is_whole)
 

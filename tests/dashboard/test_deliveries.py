@@ -1,6 +1,9 @@
 """The pages of deliveries, over HTTP."""
 
+import html
+import json
 import re
+import shlex
 from collections.abc import Mapping
 
 import msgspec
@@ -250,6 +253,33 @@ async def test_a_delivery_shows_what_happened(browser: Browser, loja1: str) -> N
     assert (await browser.get(f"{LIST}/loja1/evt_0")).status_code == 200
 
 
+async def test_the_curl_command_of_a_delivery_sends_the_same_body_to_the_same_place(
+    browser: Browser, gateway: Gateway, hookgw_receiver: Receiver, loja1: str
+) -> None:
+    url = f"{hookgw_receiver.url}hook?a=[1-2]"
+    body = {"url": url, "byEvents": True, "headers": {"x-it's": "a"}}
+    change, _ = parse_registration(body, gateway.catalog)
+    await gateway.registrations.set("loja1", "default", change)
+    await emit(gateway, "MESSAGES_UPSERT", "evt_3")
+    await hookgw_receiver.wait_for(3)
+    await gateway.store.flush()
+    page = (await browser.get("/deliveries/loja1/evt_3")).text
+    [command] = re.findall(r"<code>(curl .*?)</code>", page, re.DOTALL)
+    words = shlex.split(html.unescape(re.sub("<[^>]+>", "", command)))
+    assert words[:4] == ["curl", "-g", "-X", "POST"]
+    request = hookgw_receiver.requests[-1]
+    assert words[4] == f"{hookgw_receiver.url}hook/messages-upsert?a=[1-2]"
+    assert "x-it's: ********" in words
+    sent = json.loads(words[words.index("--data-raw") + 1])
+    assert sent == request.json
+    # Nobody posts these, or nobody can.
+    for other in {"url": "pull:"}, {"url": "http:// nowhere", "enabled": False}:
+        change, _ = parse_registration(other, gateway.catalog)
+        await gateway.registrations.set("loja1", "default", change)
+        page = (await browser.get("/deliveries/loja1/evt_3")).text
+        assert "<code>curl" not in page
+
+
 async def test_a_delivery_that_was_answered_late_says_so(
     browser: Browser, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
@@ -323,9 +353,12 @@ async def test_a_delivery_is_sent_once_to_another_url(
     ("shown_on", "back_to"),
     [("", "/deliveries/loja2/{}"), ("lanes", "/lanes"), ("overview", "/")],
 )
-async def test_a_delivery_is_skipped(browser: Browser, gateway: Gateway, shown_on: str, back_to: str) -> None:
+async def test_a_delivery_is_skipped(
+    browser: Browser, gateway: Gateway, hookgw_receiver: Receiver, shown_on: str, back_to: str
+) -> None:
+    hookgw_receiver.default = answer(503)
     await gateway.instances.create("loja2")
-    await set_webhook(gateway, "loja2")
+    await set_webhook(gateway, "loja2", hookgw_receiver.url)
     for name in ("first", "second"):
         await emit(gateway, "MESSAGES_UPSERT", name, "loja2")
     with trio.fail_after(20):

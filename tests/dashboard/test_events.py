@@ -92,7 +92,7 @@ async def test_the_curl_command_of_an_event_emits_its_data_again(
     words = shlex.split(unescaped(command))
     assert words[3] == f"{url}/event/emit/loja1"
     assert "apikey: $HOOKGW_KEY" in words
-    body = words[words.index("-d") + 1]
+    body = words[words.index("--data-raw") + 1]
     assert json.loads(body) == {"event": "MESSAGES_UPSERT", "data": json.loads(DATA)}
     assert (await browser.get(f"/events/{shop}/evt_1/emit.json")).text == body
     assert (await browser.get(f"/events/{shop}/evt_1/data.json")).content == DATA

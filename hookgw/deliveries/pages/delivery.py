@@ -19,8 +19,10 @@ from hookgw.kernel.errors import HookgwError, NotFound
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.rules import check_url
+from hookgw.kernel.target_url import parse_target
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
+from hookgw.records.events import path_segment
 from hookgw.records.registrations import Registration
 from hookgw.records.told_sentences import sentence_text
 from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_body, shown_curl, shown_json
@@ -242,11 +244,20 @@ def envelope_of(gateway: Gateway, registration: Registration | None, report: Del
     return encode_envelope(report.event, destination=destination, server_url=server_url)
 
 
-def _curl(registration: Registration, report: DeliveryReport, body: bytes) -> Shown:
+def _curl(registration: Registration, report: DeliveryReport, body: bytes) -> Shown | None:
     """Return a command that sends the same body; a long one, from the downloaded file.
+
+    ``None`` if the receiver fetches, a plugin sends, or the URL is the text of a disabled webhook.
 
     The receiver refuses it if it checks signatures.
     """
-    words = [f"curl -X POST {shlex.quote(registration.address)}", "-H 'content-type: application/json'"]
+    try:
+        target = parse_target(registration.address)
+    except ValueError:
+        return None
+    if registration.by_events:
+        target = target.for_kind(path_segment(report.event.kind))
+    # curl takes brackets and braces in a URL for several URLs.
+    words = [f"curl -g -X POST {shlex.quote(target.url)}", "-H 'content-type: application/json'"]
     words += [f"-H {shlex.quote(f'{name}: {MASK}')}" for name in registration.headers]
     return shown_curl(words, body, f"{report.summary.id}-body.json")
