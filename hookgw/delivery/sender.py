@@ -5,6 +5,7 @@ It knows plugins, envelope, signature and transport; ``lanes`` knows queues and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Protocol
@@ -41,6 +42,12 @@ from hookgw.records.tls_identity import NO_IDENTITY
 _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
 # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
 _NO_CERTIFICATE = b"No required SSL certificate was sent"
+# What nginx, Go (and Caddy), Apache and Tomcat answer with a 400 to a request that comes without TLS.
+_WITHOUT_TLS = re.compile(
+    rb"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server"
+    rb"|speaking plain HTTP to an SSL-enabled|combination of host and port requires TLS"
+)
+_USE_HTTPS = "Its port wants TLS: use https:// in the URL."
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
@@ -468,6 +475,8 @@ class DeliverySender:
             error = describe_status(response.status, response.header("location"))
             if response.status == 400 and _NO_CERTIFICATE in answer:
                 error = f"{error} {NEEDS_CERTIFICATE}"
+            elif response.status == 400 and _WITHOUT_TLS.search(answer):
+                error = f"{error} {_USE_HTTPS}"
             if head is not None and self._kept_heads:
                 received = b"\r\n".join(b"%b: %b" % header for header in response.headers)
                 request_head = self._shown_head(head, template, headers)

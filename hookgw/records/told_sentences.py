@@ -44,6 +44,7 @@ TEMPLATES = (
     N_("The receiver broke the connection without responding: {reason}."),
     N_("The receiver broke the connection in the middle of its response: {reason}."),
     N_("The receiver broke the connection before the whole request was sent: {reason}."),
+    N_("Its port wants TLS: use https:// in the URL."),
     N_("If it always does, its port may want https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."),
     N_("If it always does, it may speak HTTP/2 alone: let it accept HTTP/1.1, too."),
     N_("The receiver speaks HTTP/2 alone. Let it accept HTTP/1.1, too."),

@@ -284,6 +284,23 @@ async def test_a_400_for_want_of_a_certificate_says_what_to_do(hookgw_receiver: 
     )
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<title>400 The plain HTTP request was sent to HTTPS port</title>",  # nginx
+        b"Client sent an HTTP request to an HTTPS server.\n",  # Go, Caddy
+        b"<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.<br /></p>",  # Apache
+        b"Bad Request\nThis combination of host and port requires TLS.\n",  # Tomcat
+    ],
+)
+async def test_a_400_for_want_of_tls_says_what_to_do(hookgw_receiver: Receiver, page: bytes) -> None:
+    hookgw_receiver.will(answer(400, page))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert result.attempt.error == (
+        "The receiver answered 400 Bad Request. Its port wants TLS: use https:// in the URL."
+    )
+
+
 async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) -> None:
     registration = registration_for(hookgw_receiver.url + "hook/?a=1", by_events=True)
     template = template_for(registration)
