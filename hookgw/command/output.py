@@ -22,7 +22,7 @@ from hookgw.command.words import cell_text, heading_text
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.times import parse_rfc3339
 
-F = TypeVar("F", bound=Callable[..., Any])
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 GAP = 2
 """Spaces between two columns of a table."""
@@ -31,11 +31,11 @@ EVERYTHING = 100_000
 """Columns of a table that is not limited by a terminal."""
 
 
-def json_option(command: F) -> F:
+def json_option(command: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
 
 
-def table_options(command: F) -> F:
+def table_options(command: _F) -> _F:
     wide = click.option("--wide", is_flag=True, help="Print every column in full, however wide.")
     return wide(json_option(command))
 

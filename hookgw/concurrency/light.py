@@ -39,7 +39,7 @@ import outcome
 import trio
 from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 MOST_STEPS = 128
 """Light steps that are made before tasks have their turn."""
@@ -293,14 +293,14 @@ class LightSteps:
             for _ in range(count):
                 line.popleft().step()
 
-    async def go(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    async def go(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine in the present task, and in light steps where it can.
 
         It must not leave a cancel scope or a nursery that it has entered before :func:`in_task`.
         """
         if _running.light is not None or not self.are_running:
             return await coroutine
-        result: T = await LightTask(coroutine, self).run()
+        result: _T = await LightTask(coroutine, self).run()
         return result
 
 

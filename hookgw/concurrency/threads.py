@@ -21,19 +21,19 @@ import trio
 from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.light import Waiter, in_task
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 logger = structlog.get_logger("hookgw")
 
 
 class Worker(Protocol):
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], _T]) -> _T:
         """Make a call and return its result, or raise its exception. One call at a time.
 
         Cancellation does not interrupt it: the call is waited for.
         """
 
-    def run_here(self, call: Callable[[], T]) -> T:
+    def run_here(self, call: Callable[[], _T]) -> _T:
         """Make a call in the event loop's thread, which stands still meanwhile. No other one is under way."""
 
     def close(self) -> None:
@@ -51,11 +51,11 @@ class Threads(Protocol):
 
     async def run(
         self,
-        call: Callable[[], T],
+        call: Callable[[], _T],
         *,
         limiter: trio.CapacityLimiter | None = None,
         uses_loop: bool = False,
-    ) -> T:
+    ) -> _T:
         """Make a call and return its result, or raise its exception.
 
         Cancellation takes effect before or after the call.
@@ -69,7 +69,7 @@ class Threads(Protocol):
     def reserve(self) -> AbstractAsyncContextManager[None]:
         """Have threads in reserve until the end of the block. The block starts once they exist."""
 
-    def run_in_loop(self, function: Callable[[], T]) -> T:
+    def run_in_loop(self, function: Callable[[], _T]) -> _T:
         """Call a function in the event loop's thread and return its result, from within a blocking call."""
 
     def sleep(self, seconds: float) -> None:
@@ -120,13 +120,13 @@ def is_refusal(error: Exception) -> bool:
     return isinstance(error, MemoryError) or _REFUSED in str(error)
 
 
-class WorkerCall(Waiter, Generic[T]):
+class WorkerCall(Waiter, Generic[_T]):
     """A call of a worker, and the wait for its result, which no cancellation ends."""
 
     is_cancellable = False
-    result: outcome.Outcome[T]
+    result: outcome.Outcome[_T]
 
-    def __init__(self, make: Callable[[], T]) -> None:
+    def __init__(self, make: Callable[[], _T]) -> None:
         super().__init__()
         self.make = make
 
@@ -151,7 +151,7 @@ class WorkerThread:
             await start_thread(self._thread)
             self._is_started = True
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], _T]) -> _T:
         if not self._is_started:
             await in_task()
             with trio.CancelScope(shield=True):  # as for the call itself
@@ -164,7 +164,7 @@ class WorkerThread:
         finally:
             del made  # an error must not keep this frame, which has it
 
-    def run_here(self, call: Callable[[], T]) -> T:
+    def run_here(self, call: Callable[[], _T]) -> _T:
         return call()
 
     def close(self) -> None:
@@ -183,7 +183,7 @@ class _Reserve:
         self.free = [WorkerThread(f"hookgw reserve {number}") for number in range(1, RESERVED + 1)]
         self.limiter = trio.CapacityLimiter(RESERVED)
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], _T]) -> _T:
         async with self.limiter:
             thread = self.free.pop()
             try:
@@ -201,15 +201,15 @@ class SystemThreads:
 
     async def run(
         self,
-        call: Callable[[], T],
+        call: Callable[[], _T],
         *,
         limiter: trio.CapacityLimiter | None = None,
         uses_loop: bool = False,
-    ) -> T:
+    ) -> _T:
         await in_task()
         is_begun = False
 
-        def begin() -> T:
+        def begin() -> _T:
             nonlocal is_begun
             is_begun = True
             return call()
@@ -247,7 +247,7 @@ class SystemThreads:
             for thread in threads:
                 thread.close()
 
-    def run_in_loop(self, function: Callable[[], T]) -> T:
+    def run_in_loop(self, function: Callable[[], _T]) -> _T:
         return trio.from_thread.run_sync(function)
 
     def sleep(self, seconds: float) -> None:

@@ -26,7 +26,7 @@ from hookgw.concurrency.light import in_task
 from hookgw.concurrency.turn_lock import TurnLock
 from hookgw.core.keyed_locks import KeyedLocks
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 SLICE = 0.005
 """Seconds of a slice. One step of a computation may take longer: nothing can interrupt it."""
@@ -65,7 +65,7 @@ class LongWork:
             self._newest = holder
         self._newest_at = self._trio_time()
 
-    async def run(self, holder: str, steps: Generator[None, None, T]) -> T:
+    async def run(self, holder: str, steps: Generator[None, None, _T]) -> _T:
         """Run a computation to its end, and return its result. It pauses wherever it yields.
 
         Short work runs at once, without a checkpoint, unless other work waits or has just run. If the caller
@@ -91,7 +91,7 @@ class LongWork:
                         self._spent += self._now() - began
                         self._rest_due += trio.current_time() - began_at
                 except StopIteration as end:
-                    result: T = end.value
+                    result: _T = end.value
                     return result
                 finally:
                     self._lock.release(holder)
@@ -133,5 +133,5 @@ def long_work() -> LongWork:
         return work
 
 
-async def run_in_slices(holder: str, steps: Generator[None, None, T]) -> T:
+async def run_in_slices(holder: str, steps: Generator[None, None, _T]) -> _T:
     return await long_work().run(holder, steps)

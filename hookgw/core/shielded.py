@@ -12,13 +12,13 @@ from hookgw.concurrency.light import in_task
 from hookgw.kernel.errors import Unavailable
 
 P = ParamSpec("P")
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 DEADLINE = 30.0
 """Seconds after which an uninterruptible change fails."""
 
 
-def completes(change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def completes(change: Callable[P, Awaitable[_T]]) -> Callable[P, Awaitable[_T]]:
     """Shield a method from the cancellation of its caller.
 
     When a client disconnects, its handler is cancelled. A change that is cut off half-way would leave
@@ -29,7 +29,7 @@ def completes(change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """
 
     @wraps(change)
-    async def shielded(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def shielded(*args: P.args, **kwargs: P.kwargs) -> _T:
         await in_task()
         try:
             # Bounded, because a shield without a deadline would block the shutdown over a disk that hangs.

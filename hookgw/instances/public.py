@@ -11,10 +11,7 @@ from hookgw.instances.connectors.outgoing_call import *
 from hookgw.instances.connectors.recent_sends import *
 from hookgw.instances.connectors.runner import *
 from hookgw.instances.connectors.server_search import *
-from hookgw.instances.connectors.session import MOST_CALLS as MOST_CALLS
-from hookgw.instances.connectors.session import MOST_UNSTORED_CALLS as MOST_UNSTORED_CALLS
-from hookgw.instances.connectors.session import ConnectorSession as ConnectorSession
-from hookgw.instances.connectors.session import EventRules as EventRules
+from hookgw.instances.connectors.session import *
 from hookgw.instances.connectors.states import *
 from hookgw.instances.evolution.plan import *
 from hookgw.instances.evolution.source import *

@@ -15,7 +15,7 @@ import msgspec
 
 from hookgw.kernel.json_text import BRACKET_STEPS, NO_BRACKETS, count_values
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _SPACE = b" \t\r\n"
 _BLANK = re.compile(rb"[ \t\r\n]*")
@@ -36,13 +36,13 @@ check_syntax = msgspec.json.Decoder(msgspec.Raw).decode
 """Read a JSON text without making objects of it. Raises what a decoder of msgspec's raises."""
 
 
-def finish(steps: Generator[object, None, T]) -> T:
+def finish(steps: Generator[object, None, _T]) -> _T:
     """Run a computation to its end without a pause, and return its result."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            result: T = end.value
+            result: _T = end.value
             return result
 
 

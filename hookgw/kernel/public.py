@@ -11,8 +11,7 @@ from hookgw.kernel.json_fields import *
 from hookgw.kernel.json_text import *
 from hookgw.kernel.language import *
 from hookgw.kernel.local_formats import *
-from hookgw.kernel.long_json import finish as finish
-from hookgw.kernel.long_json import measure as measure
+from hookgw.kernel.long_json import *
 from hookgw.kernel.masking import *
 from hookgw.kernel.network_json import *
 from hookgw.kernel.randomness import *

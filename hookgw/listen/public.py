@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from hookgw.listen.forward import *
-from hookgw.listen.listen import ListenOptions as ListenOptions
-from hookgw.listen.listen import run as run
+from hookgw.listen.listen import *
 from hookgw.listen.received_event import *

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.messages.bubbles import MOST_PART as MOST_PART
-from hookgw.messages.bubbles import MOST_TEXT as MOST_TEXT
-from hookgw.messages.bubbles import Words as Words
-from hookgw.messages.bubbles import words_of as words_of
+from hookgw.messages.bubbles import *
 from hookgw.messages.chats import *
 from hookgw.messages.media import *
 from hookgw.messages.requests import ChatQuery as ChatQuery

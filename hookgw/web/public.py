@@ -20,8 +20,7 @@ from hookgw.web.openapi.page import *
 from hookgw.web.openapi.routes import *
 from hookgw.web.pages import *
 from hookgw.web.query import MAX_LIMIT as MAX_LIMIT
-from hookgw.web.request_body import current_exchange as current_exchange
-from hookgw.web.request_body import reserve as reserve
+from hookgw.web.request_body import *
 from hookgw.web.route_auth import *
 from hookgw.web.route_errors import *
 from hookgw.web.routing import *

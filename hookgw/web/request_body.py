@@ -28,7 +28,7 @@ from hookgw.web.server.client import REQUEST
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.exchange import RequestResponse
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # Bytes of a body that is decoded at once.
 _SHORT = 4096
@@ -124,8 +124,8 @@ async def read_json(limit: int) -> Any:
 
 
 async def read_parsed(
-    limit: int, parse: Callable[[Any], T], *, keeps: bool = False, max_values: int = MAX_VALUES
-) -> T:
+    limit: int, parse: Callable[[Any], _T], *, keeps: bool = False, max_values: int = MAX_VALUES
+) -> _T:
     """Decode the JSON value in the current request's body, and return the result of ``parse``.
 
     Both take long for a large body, and so take their turns with other long work.
@@ -149,10 +149,10 @@ async def read_parsed(
     return await _parsed(await read_body(request.headers, chunks, limit, exchange), parse, max_values)
 
 
-async def _parsed(body: bytes, parse: Callable[[Any], T], max_values: int = MAX_VALUES) -> T:
+async def _parsed(body: bytes, parse: Callable[[Any], _T], max_values: int = MAX_VALUES) -> _T:
     """Decode a body, and parse it, in turns with other long work; raise ``Invalid`` if it is not JSON."""
 
-    def steps() -> Generator[None, None, T]:
+    def steps() -> Generator[None, None, _T]:
         yield
         try:
             value = decode_strict(body, max_values)

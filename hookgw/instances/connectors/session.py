@@ -36,7 +36,7 @@ from hookgw.store import ConnectorState
 
 logger = structlog.get_logger("hookgw.connector")
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _LONGEST_MESSAGE = 2048
 """The longest reason of a connector for a closed connection, in characters."""
@@ -245,7 +245,7 @@ class ConnectorSession:
         # A short text is read at once: it need not wait for its turn behind the work of others.
         return finish(steps) if len(text) <= PART else await self.in_turns(steps)
 
-    async def in_turns(self, steps: Generator[None, None, T]) -> T:
+    async def in_turns(self, steps: Generator[None, None, _T]) -> _T:
         return await run_in_slices(self.instance, steps)
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:

@@ -31,7 +31,7 @@ from hookgw.store.sqlite.maintenance import check_file
 from hookgw.store.sqlite.open_file import OpenFile
 from hookgw.store.sqlite.transaction import Transaction
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 logger = structlog.get_logger("hookgw.store")
 
 CHECK_EVERY = 1.0
@@ -169,7 +169,7 @@ class FileWatch:
         # The copy has all of it.
         await self._run(partial(self._file.former_log.unlink, missing_ok=True))
 
-    async def _run(self, call: Callable[[], T]) -> T:
+    async def _run(self, call: Callable[[], _T]) -> _T:
         return await self._threads.run(call, limiter=self._limiter)
 
 
