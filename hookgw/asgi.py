@@ -20,7 +20,7 @@ from hookgw.app.serve import prepare_process, show_global_key
 from hookgw.app.server import Api, open_api
 from hookgw.command.configuration import read_settings
 from hookgw.command.process import end_without_threads, exempt_started_objects, messages_of
-from hookgw.config.service_manager import READY, STOPPING, notify
+from hookgw.config.service_manager import SERVICE_READY, SERVICE_STOPPING, notify
 from hookgw.core.background_output import background_output
 from hookgw.kernel.errors import StartError
 from hookgw.web.server.asgi_client import AsgiClient
@@ -94,11 +94,11 @@ class App:
             await api.app.routed.wait()
             exempt_started_objects()
             self._api = api
-            notify(READY)
+            notify(SERVICE_READY)
             try:
                 yield
             finally:
-                notify(STOPPING)
+                notify(SERVICE_STOPPING)
                 self._api = None
                 nursery.cancel_scope.cancel()
 

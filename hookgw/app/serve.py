@@ -36,7 +36,7 @@ from hookgw.command.process import (
 )
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.rules import broken_rules
-from hookgw.config.service_manager import READY, STOPPING, notify
+from hookgw.config.service_manager import SERVICE_READY, SERVICE_STOPPING, notify
 from hookgw.config.settings import ServerSettings, Settings
 from hookgw.core.background_output import BackgroundOutput, background_output
 from hookgw.kernel.errors import ConfigError, StartError
@@ -167,10 +167,10 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
         for key in shown_keys:
             if (link := server.login_link(key)) is not None:
                 say(f"Dashboard (this link logs in once, within 5 minutes): {link}")
-        notify(READY)
+        notify(SERVICE_READY)
         try:
             await server.routed.wait()
             exempt_started_objects()
             await trio.sleep_forever()
         finally:
-            notify(STOPPING)
+            notify(SERVICE_STOPPING)

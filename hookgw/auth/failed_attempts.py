@@ -20,7 +20,7 @@ from hookgw.kernel.sentences import Sentence
 
 logger = structlog.get_logger("hookgw.auth")
 
-MAX_SOURCES = 10_000
+MAX_FAILING_SOURCES = 10_000
 """Addresses that are counted at once. Beyond it the oldest window is dropped: an attacker with more addresses
 has as many windows anyway."""
 
@@ -95,7 +95,7 @@ class FailedKeyLimiter:
             self.windows.pop(source, None)
             while self.windows:
                 oldest_source, oldest = next(iter(self.windows.items()))
-                if oldest.until > now and len(self.windows) < MAX_SOURCES:
+                if oldest.until > now and len(self.windows) < MAX_FAILING_SOURCES:
                     break
                 del self.windows[oldest_source]
             window = self.windows[source] = _Window(now + self._length)

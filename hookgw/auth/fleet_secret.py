@@ -15,7 +15,7 @@ HEADER = b"hookgw-fleet"
 """The header of a node's request: ``<time>;<scheme>;<client's address>;<signature>``, and behind
 the address a space and those whom a trusted proxy names, if any: percent-encoded, with commas between."""
 
-VALID_FOR = 300.0
+FLEET_SECRET_VALID_FOR = 300.0
 """Seconds for which a signature is valid, before and after: the nodes' clocks may differ."""
 
 
@@ -61,7 +61,7 @@ class FleetSecret:
         time, scheme, rest = signed.decode("latin-1").split(";", 2)
         client, *people = rest.split(" ", 1)
         named = tuple(unquote(one, errors="surrogateescape") for text in people for one in text.split(","))
-        return Origin(client, scheme, named) if abs(now - int(time)) <= VALID_FOR else None
+        return Origin(client, scheme, named) if abs(now - int(time)) <= FLEET_SECRET_VALID_FOR else None
 
     def _signature(self, method: str, target: bytes, signed: bytes) -> bytes:
         text = b"\n".join((method.encode("latin-1", "replace"), target, signed))

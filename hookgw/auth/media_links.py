@@ -20,11 +20,11 @@ from hookgw.kernel.sentences import Sentence
 from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import Instance
 
-KEY_BYTES = 32
+MEDIA_KEY_BYTES = 32
 """The length of a key that signs links."""
-LONGEST_REFERENCE = 2048
+LONGEST_MEDIA_REFERENCE = 2048
 """Characters of a reference: the link must fit into a request's head, and into what receivers store."""
-LONGEST_NAME = 255
+LONGEST_MEDIA_NAME = 255
 """Characters of a file's name; the rest is cut off."""
 
 _MAC_BYTES = 16
@@ -56,7 +56,7 @@ class MediaLinks:
     """Makes links, and checks them.
 
     Args:
-        key: :data:`KEY_BYTES` random bytes, the same after each restart.
+        key: :data:`MEDIA_KEY_BYTES` random bytes, the same after each restart.
         lifetime: seconds for which a link is valid.
         base: the URL or path before ``/media``.
         now: returns the time in seconds since the epoch.
@@ -77,17 +77,17 @@ class MediaLinks:
         Raises:
             Invalid: the reference is empty, too long, or not valid Unicode.
         """
-        if not reference or len(reference) > LONGEST_REFERENCE:
+        if not reference or len(reference) > LONGEST_MEDIA_REFERENCE:
             raise Invalid.of(
                 "media.reference_length",
                 "A reference to a file has 1 to {longest:,} characters.",
-                longest=LONGEST_REFERENCE,
+                longest=LONGEST_MEDIA_REFERENCE,
             )
         link = MediaLink(
             expires_at=int(self._now() + self._lifetime),
             reference=reference,
             mimetype=mimetype if is_mimetype(mimetype) else "",
-            file_name=file_name[:LONGEST_NAME].encode("utf-8", "replace").decode(),
+            file_name=file_name[:LONGEST_MEDIA_NAME].encode("utf-8", "replace").decode(),
         )
         try:
             payload = msgspec.msgpack.encode(link)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import resource
 from typing import NamedTuple
 
-MOST = 2**20
+MOST_OPEN_FILES = 2**20
 """Descriptors that are divided, at most: some systems have no limit."""
 
 
@@ -32,7 +32,7 @@ def divide_open_files(max_connections: int, limit: int | None = None) -> OpenFil
     """
     if limit is None:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        limit = MOST if limit == resource.RLIM_INFINITY else min(limit, MOST)
+        limit = MOST_OPEN_FILES if limit == resource.RLIM_INFINITY else min(limit, MOST_OPEN_FILES)
     clients = max(1, min(max_connections, limit // 2))
     others = min(max(min(64, limit // 4), limit // 8), 4096)
     return OpenFiles(clients, max(1, limit - clients - others), others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.config import open_files, service_manager, typed, yaml_reader
+from hookgw.config import typed, yaml_reader
 from hookgw.config.brand import *
 from hookgw.config.file_permissions import *
 from hookgw.config.file_presence import *
@@ -20,10 +20,6 @@ from hookgw.config.typed import *
 from hookgw.config.yaml_reader import *
 from hookgw.config.yaml_writer import write_document as write_document
 
-MOST_OPEN_FILES = open_files.MOST
-SERVICE_EXTEND_BY = service_manager.EXTEND_BY
-SERVICE_READY = service_manager.READY
-SERVICE_STOPPING = service_manager.STOPPING
 join_yaml = yaml_reader.join
 nearest_key = typed.nearest
 read_yaml_scalar = yaml_reader.read_scalar

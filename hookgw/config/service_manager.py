@@ -12,10 +12,10 @@ import structlog
 
 logger = structlog.get_logger("hookgw")
 
-READY = "READY=1"
-STOPPING = "STOPPING=1"
+SERVICE_READY = "READY=1"
+SERVICE_STOPPING = "STOPPING=1"
 
-EXTEND_BY = 60
+SERVICE_EXTEND_BY = 60
 """Seconds that a start may take from each note on."""
 
 EXTEND_EVERY = 15.0
@@ -31,7 +31,7 @@ def extended_start() -> Iterator[None]:
     if not os.environ.get("NOTIFY_SOCKET"):
         yield
         return
-    state = f"EXTEND_TIMEOUT_USEC={EXTEND_BY * 1_000_000}"
+    state = f"EXTEND_TIMEOUT_USEC={SERVICE_EXTEND_BY * 1_000_000}"
     notify(state)  # before the work begins
     ended = threading.Event()
 

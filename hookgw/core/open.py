@@ -39,7 +39,7 @@ from hookgw.kernel.rates import parse_rate
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.fetches import Fetches
 from hookgw.lanes.held_shards import HeldShards
-from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
+from hookgw.lanes.lane_queue import LANE_MEMORY_RATIO, LANE_MEMORY_RESERVED, MemoryClaim
 from hookgw.lanes.tag_rates import TagRates
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import Delivery
@@ -193,7 +193,7 @@ async def open_core(
         kept_answer=settings.delivery.kept_answer,
         kept_heads=settings.delivery.kept_heads,
     )
-    memory: Share[MemoryClaim] = Share(settings.delivery.memory, MEMORY_RATIO, MEMORY_RESERVED)
+    memory: Share[MemoryClaim] = Share(settings.delivery.memory, LANE_MEMORY_RATIO, LANE_MEMORY_RESERVED)
     shards = node.held_shards(registry.registration)
     dispatcher = Dispatcher(settings.delivery, shards)
     plugins = {connector.plugin for connector in hooks.connectors().values()}

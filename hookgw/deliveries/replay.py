@@ -23,7 +23,7 @@ from hookgw.core.turns import instance_turn
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.selection import check_label, details_of, limited, receivers
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
-from hookgw.lanes.store_retry import FIRST_WAIT, LAST_WAIT
+from hookgw.lanes.store_retry import FIRST_WAIT, LAST_STORE_WAIT
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
@@ -196,7 +196,7 @@ class Replays:
                     raise StorageUnavailable(*error.messages, retry_after=error.retry_after) from error
                 logger.warning("replay waits for the disk", instance=instance, reason=str(error))
                 await trio.sleep(wait)
-                wait = min(2 * wait, LAST_WAIT)
+                wait = min(2 * wait, LAST_STORE_WAIT)
                 continue
             wait = FIRST_WAIT
             if step is None:

@@ -22,7 +22,7 @@ _OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
 _V1A = b"v1a,"
 MOST_SIGNATURES = 16
 """Signatures of one request that are checked; the rest is ignored."""
-TOLERANCE = 300.0
+SIGNATURE_TOLERANCE = 300.0
 """Seconds that a timestamp may lie in the past or in the future, as in the reference libraries."""
 
 
@@ -58,7 +58,7 @@ def verify(
     body: bytes,
     *,
     now: float,
-    tolerance: float = TOLERANCE,
+    tolerance: float = SIGNATURE_TOLERANCE,
 ) -> None:
     """Check a request as a receiver does.
 

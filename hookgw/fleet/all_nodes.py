@@ -16,7 +16,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.auth.fleet_secret import HEADER, OF_NODE, VALID_FOR, Origin
+from hookgw.auth.fleet_secret import FLEET_SECRET_VALID_FOR, HEADER, OF_NODE, Origin
 from hookgw.concurrency.clock import Clock
 from hookgw.core.this_node import ThisNode
 from hookgw.fleet.peers import Peers
@@ -167,7 +167,8 @@ class AllNodes:
             logger.warning(
                 "a node refuses what this one signs",
                 node=node,
-                reason=f"its clock, or this node's, may be wrong by more than {VALID_FOR / 60:.0f} minutes",
+                reason="its clock, or this node's, may be wrong by more than "
+                f"{FLEET_SECRET_VALID_FOR / 60:.0f} minutes",
                 fix="Set the clocks of both machines by NTP. If they are right, fleet.secret differs.",
             )
 

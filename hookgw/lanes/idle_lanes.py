@@ -13,7 +13,7 @@ import trio
 MOST = 5_000
 """The most lanes that may be idle with a task. Each takes some 10 KiB; a start costs a third of an event."""
 
-GRAIN = 0.1
+IDLE_GRAIN = 0.1
 """Seconds by which a lane may be retired late, so that one wake-up retires many."""
 
 
@@ -55,10 +55,10 @@ class IdleLanes:
 
     async def run(self) -> None:
         while True:
-            # Waking up no sooner than GRAIN from now retires many lanes at a time.
+            # Waking up no sooner than IDLE_GRAIN from now retires many lanes at a time.
             first = next(iter(self._until.values()), math.inf)
             self._is_timed = first < math.inf
-            with trio.CancelScope(deadline=max(first, trio.current_time() + GRAIN)) as self._timer:
+            with trio.CancelScope(deadline=max(first, trio.current_time() + IDLE_GRAIN)) as self._timer:
                 await trio.sleep_forever()
             now = trio.current_time()
             due = [lane for lane, until in self._until.items() if until <= now]

@@ -70,7 +70,7 @@ from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane_memory import Head, LaneMemory, head_of, settlement_of
-from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
+from hookgw.lanes.lane_queue import DELIVERY_OVERHEAD, LANE_PAGE, LaneQueue
 from hookgw.lanes.late_response import ENDS_DELIVERY, LateResponse, describe_late
 from hookgw.lanes.rate_limit import RateLimit, take_all
 from hookgw.lanes.retry_policy import Decision, expiry_reason, is_expired, longest_wait, policy_of
@@ -533,7 +533,7 @@ class Lane:
                 self._queue.leave(claim)
         if reserved:
             # Deliveries after a failing head would mostly be dropped again: read one at a time.
-            most = 1 if self._waited is not None or self._memory.streak else PAGE
+            most = 1 if self._waited is not None or self._memory.streak else LANE_PAGE
             await self._queue.read(self._cannot_read, holder, reserved, most)
 
     def _cannot_read(self, error: StorageUnavailable) -> None:
@@ -859,7 +859,7 @@ class Lane:
             reason = refusal or "A plugin filtered it out."
             await self._finish(delivery, registration, DeliveryState.DROPPED, reason)
             return
-        if len(body) > len(delivery.event.data_json) + OVERHEAD:
+        if len(body) > len(delivery.event.data_json) + DELIVERY_OVERHEAD:
             self._queue.charge_body(delivery, len(body))
         origin, holder = plan.template.origin, delivery.event.instance
         transport = pools.borrow_nowait(origin, holder, self._transport)

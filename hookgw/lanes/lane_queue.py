@@ -39,23 +39,23 @@ from hookgw.store import Outbox
 
 CannotRead = Callable[[StorageUnavailable], None]
 
-PAGE = 256
+LANE_PAGE = 256
 """How many deliveries a lane reads from the outbox at a time, at most."""
 
-MEMORY_RATIO = 4
+LANE_MEMORY_RATIO = 4
 """An instance may hold this many times the memory that is free."""
 
-MEMORY_RESERVED = 4
+LANE_MEMORY_RESERVED = 4
 """A quarter of the memory is for instances that hold little. A thousand lanes that read at once would leave
 none."""
 
-OVERHEAD = 1024
+DELIVERY_OVERHEAD = 1024
 """Bytes charged for a delivery beside its payload: the objects, the headers, the envelope."""
 
 READ_MEMORY = 2**20
 """Bytes that a lane reserves for a page, if there are so many."""
 
-LEAST_MEMORY = 16 * 2**10
+LEAST_LANE_MEMORY = 16 * 2**10
 """Bytes that a lane reserves at least, to read a page with a few small deliveries."""
 
 
@@ -67,7 +67,7 @@ def charge_of(payload: int, body: int = 0) -> int:
         body: the size of the stored body; 0 if it is yet to be rendered, from about as many bytes.
     """
     # The payload, the body, and the request: head and body in one piece.
-    return OVERHEAD + payload + 2 * max(payload, body)
+    return DELIVERY_OVERHEAD + payload + 2 * max(payload, body)
 
 
 class MemoryClaim:
@@ -245,7 +245,7 @@ class LaneQueue:
         else:
             self._shares.leave(claim)
 
-    async def read(self, cannot_read: CannotRead, holder: str, reserved: int, most: int = PAGE) -> None:
+    async def read(self, cannot_read: CannotRead, holder: str, reserved: int, most: int = LANE_PAGE) -> None:
         """Read the next page from disk, retrying while the disk refuses.
 
         Args:
@@ -256,8 +256,8 @@ class LaneQueue:
         # Cleared before the read: deliveries appended during the read come through the channel, earlier ones
         # are in the page.
         self.behind = False
-        limit = 1 if self._first else max(1, min(most, reserved // (4 * OVERHEAD)))
-        size = max(self._first, (reserved - limit * OVERHEAD) // 3)
+        limit = 1 if self._first else max(1, min(most, reserved // (4 * DELIVERY_OVERHEAD)))
+        size = max(self._first, (reserved - limit * DELIVERY_OVERHEAD) // 3)
         try:
             read = partial(self._outbox.read_lane, self._lane, self._memory.last, limit, size, self.barrier)
             page = await retry_until_readable(read, cannot_read)
@@ -282,7 +282,7 @@ class LaneQueue:
             self._discard_channel()
 
     def _least(self) -> int:
-        return min(charge_of(self._first) if self._first else LEAST_MEMORY, self._most_charged)
+        return min(charge_of(self._first) if self._first else LEAST_LANE_MEMORY, self._most_charged)
 
     async def count(self, cannot_read: CannotRead) -> int:
         """Return how many deliveries are pending on disk, once everything requested before is written."""

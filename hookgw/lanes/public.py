@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hookgw.lanes import idle_lanes, lane_queue, retired_lanes, store_retry
 from hookgw.lanes.chat_order import *
 from hookgw.lanes.dispatcher import *
 from hookgw.lanes.fetches import *
@@ -19,12 +18,3 @@ from hookgw.lanes.retry_policy import *
 from hookgw.lanes.services import *
 from hookgw.lanes.store_retry import *
 from hookgw.lanes.tag_rates import *
-
-DELIVERY_OVERHEAD = lane_queue.OVERHEAD
-IDLE_GRAIN = idle_lanes.GRAIN
-LANE_MEMORY_RATIO = lane_queue.MEMORY_RATIO
-LANE_MEMORY_RESERVED = lane_queue.MEMORY_RESERVED
-LANE_PAGE = lane_queue.PAGE
-LAST_STORE_WAIT = store_retry.LAST_WAIT
-LEAST_LANE_MEMORY = lane_queue.LEAST_MEMORY
-RETIRED_LANES_GRAIN = retired_lanes.GRAIN

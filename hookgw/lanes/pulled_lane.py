@@ -41,7 +41,7 @@ from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane_memory import Head, LaneMemory, head_of, settlement_of
-from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
+from hookgw.lanes.lane_queue import DELIVERY_OVERHEAD, LANE_PAGE, LaneQueue
 from hookgw.lanes.lease import Lease, Leased, Report, attempt_of, lease_numbers
 from hookgw.lanes.rate_limit import take_all
 from hookgw.lanes.retry_policy import expiry_reason, is_expired, longest_wait, policy_of
@@ -417,7 +417,7 @@ class PulledLane:
                 self._put_delivery_back(delivery)
                 return None
             self._waits_for = None
-            if len(body) > len(delivery.event.data_json) + OVERHEAD:
+            if len(body) > len(delivery.event.data_json) + DELIVERY_OVERHEAD:
                 self._queue.charge_body(delivery, len(body))
             return Leased(delivery, body, headers, plan)
 
@@ -442,7 +442,7 @@ class PulledLane:
                 finally:
                     self._waits_for = None
                     self._queue.leave(claim)
-            await self._queue.read(self._cannot_read, holder, reserved, min(most, PAGE))
+            await self._queue.read(self._cannot_read, holder, reserved, min(most, LANE_PAGE))
             if not self._may_give():
                 return None
         return delivery
@@ -726,7 +726,7 @@ class PulledLane:
                 pending, after = set(), lease.leased[0].delivery.position - 1
                 last = lease.leased[-1].delivery.position
                 while after < last:
-                    read = partial(self._services.outbox.read_lane, self.key, after, PAGE)
+                    read = partial(self._services.outbox.read_lane, self.key, after, LANE_PAGE)
                     page = await retry_until_readable(read, self._cannot_read)
                     pending |= {(one.seq, one.position) for one in page.deliveries}
                     after = page.deliveries[-1].position if page.deliveries and page.more else last
@@ -800,7 +800,7 @@ class PulledLane:
                 await self._flush()
                 while self._lease is None and self._may_give() and self._registration() is registration:
                     await self._services.outbox.wait_settle_capacity()
-                    delivery = await self._take_from_queue(PAGE, may_wait=not self._reports)
+                    delivery = await self._take_from_queue(LANE_PAGE, may_wait=not self._reports)
                     if delivery is None:
                         if self._backlog and not finished and not self._reports and self._may_give():
                             # A barrier or the storage holds it back.

@@ -16,7 +16,7 @@ import trio
 
 from hookgw.lanes.lane_memory import LaneMemory
 
-GRAIN = 0.1
+RETIRED_LANES_GRAIN = 0.1
 """Seconds by which a lane may be forgotten late, so that one wake-up forgets many."""
 
 FORGET_AT_ONCE = 500
@@ -73,7 +73,7 @@ class RetiredLanes:
                 return self.forget([lane for lane in due if lane in kept and kept[lane].until <= now])
             deadline = math.inf
             if self._memories:
-                deadline = max(now + GRAIN, next(iter(self._memories.values())).until)
+                deadline = max(now + RETIRED_LANES_GRAIN, next(iter(self._memories.values())).until)
             with trio.CancelScope(deadline=deadline) as self._timer:
                 await trio.sleep_forever()
 

@@ -10,7 +10,7 @@ import trio
 from hookgw.kernel.errors import StorageUnavailable
 
 FIRST_WAIT = 0.5
-LAST_WAIT = 10.0
+LAST_STORE_WAIT = 10.0
 """Seconds before the disk is tried again: doubled from the first wait up to the last."""
 
 T = TypeVar("T")
@@ -34,4 +34,4 @@ async def retry_until_readable(
                 told = str(error)
                 refused(error)
         await trio.sleep(wait)
-        wait = min(2 * wait, LAST_WAIT)
+        wait = min(2 * wait, LAST_STORE_WAIT)

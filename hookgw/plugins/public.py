@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.plugins import boundary, hook_implementation, results
+from hookgw.plugins import boundary, hook_implementation
 from hookgw.plugins.boundary import *
 from hookgw.plugins.connector_options import *
 from hookgw.plugins.contained_connector import *
@@ -11,8 +11,8 @@ from hookgw.plugins.hook_implementation import *
 from hookgw.plugins.hooks import *
 from hookgw.plugins.loading import *
 from hookgw.plugins.provided import *
+from hookgw.plugins.results import *
 from hookgw.plugins.supervise import *
 
-MAX_HOOK_BODY = results.MAX_BODY
 describe_plugin_error = boundary.describe
 nearest_hook = hook_implementation.nearest

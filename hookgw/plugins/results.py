@@ -23,7 +23,7 @@ from hookgw.records.destinations import Response
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 
-MAX_BODY = Size(64 * 2**20)
+MAX_HOOK_BODY = Size(64 * 2**20)
 """The largest body of a delivery that a plugin may make.
 
 The first attempt's body is stored. SQLite refuses a value of more than a billion bytes, and a body that the
@@ -55,9 +55,9 @@ def check_transformed(event: Event, answer: Any) -> Event:
     # The body that hookgw makes of the event has a limit, too.
     for name in ("data_json", "kind", "sender", "server_url"):
         length = len(getattr(checked, name) or "")
-        if length > MAX_BODY:
+        if length > MAX_HOOK_BODY:
             raise WrongResult(
-                f"it returned an event whose {name} has {length:,} bytes; the limit is {MAX_BODY}"
+                f"it returned an event whose {name} has {length:,} bytes; the limit is {MAX_HOOK_BODY}"
             )
     return checked
 
@@ -69,8 +69,8 @@ def check_body(answer: Any) -> bytes | None:
     if not isinstance(answer, bytes):
         raise wrong_type(answer, "bytes or None")
     size = memoryview(answer).nbytes  # a subclass may claim another length
-    if size > MAX_BODY:
-        raise WrongResult(f"it returned a body of {size:,} bytes; the limit is {MAX_BODY}")
+    if size > MAX_HOOK_BODY:
+        raise WrongResult(f"it returned a body of {size:,} bytes; the limit is {MAX_HOOK_BODY}")
     return answer if type(answer) is bytes else bytes(memoryview(answer))
 
 

@@ -16,7 +16,7 @@ from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange
 from hookgw.store.shelves import ShelvedRecords
 
-PAGE_BYTES = 4 * 2**20
+OUTBOX_PAGE_BYTES = 4 * 2**20
 """A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
 must not fill the memory."""
 

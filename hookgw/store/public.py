@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hookgw.store import outbox
 from hookgw.store.commits.changes import *
 from hookgw.store.commits.group_commit import *
 from hookgw.store.commits.inline import *
@@ -16,11 +15,10 @@ from hookgw.store.history_rows import *
 from hookgw.store.holdings import *
 from hookgw.store.log import LogSearch as LogSearch
 from hookgw.store.log import Sought as Sought
+from hookgw.store.outbox import OUTBOX_PAGE_BYTES as OUTBOX_PAGE_BYTES
 from hookgw.store.persons import *
 from hookgw.store.protocol.outbox import *
 from hookgw.store.records import *
 from hookgw.store.shelves import RecordShelf as RecordShelf
 from hookgw.store.shelves import ShelvedRecords as ShelvedRecords
 from hookgw.store.shelves import Shelves as Shelves
-
-OUTBOX_PAGE_BYTES = outbox.PAGE_BYTES

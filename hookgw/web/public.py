@@ -24,7 +24,6 @@ from hookgw.web.request_body import *
 from hookgw.web.route_auth import *
 from hookgw.web.route_errors import *
 from hookgw.web.routing import *
-from hookgw.web.server import response_memory
 from hookgw.web.server.asgi_client import *
 from hookgw.web.server.body_memory import *
 from hookgw.web.server.certificates import *
@@ -43,4 +42,3 @@ from hookgw.web.server.serve import *
 from hookgw.web.server.streams import *
 
 AppApplication = app.Application
-RESPONSE_MEMORY_SMALL = response_memory.SMALL

@@ -30,7 +30,7 @@ from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, Stora
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.store_retry import FIRST_WAIT, LAST_WAIT
+from hookgw.lanes.store_retry import FIRST_WAIT, LAST_STORE_WAIT
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import BackfillScope, Job, JobKind
@@ -288,7 +288,7 @@ class Backfills:
             except StorageUnavailable as error:
                 logger.warning("backfill waits for the disk", instance=instance, reason=str(error))
                 await trio.sleep(wait)
-                wait = min(2 * wait, LAST_WAIT)
+                wait = min(2 * wait, LAST_STORE_WAIT)
                 continue
             wait = FIRST_WAIT
             if step is None:

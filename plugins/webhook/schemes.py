@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from hookgw import IngestRequest, IngestResponse, Invalid, ProofRefused
 from hookgw.connectors import is_secret, is_signature
-from hookgw.delivery.signing import MOST_SIGNATURES, TOLERANCE, SignatureInvalid, verify
+from hookgw.delivery.signing import MOST_SIGNATURES, SIGNATURE_TOLERANCE, SignatureInvalid, verify
 from hookgw.kernel.signing_keys import verifying_key
 
 HEADER = "header:"
@@ -253,7 +253,7 @@ SCHEMES: Mapping[str, Scheme] = {
         signed="{webhook-id}.{time}.{body}",
         prefix="v1,",
         time="webhook-timestamp",
-        tolerance=TOLERANCE,
+        tolerance=SIGNATURE_TOLERANCE,
         event_id=f"{HEADER}webhook-id",
     ),
     "svix": StandardWebhooks(
@@ -262,7 +262,7 @@ SCHEMES: Mapping[str, Scheme] = {
         signed="{svix-id}.{time}.{body}",
         prefix="v1,",
         time="svix-timestamp",
-        tolerance=TOLERANCE,
+        tolerance=SIGNATURE_TOLERANCE,
         event_id=f"{HEADER}svix-id",
     ),
     "github": Scheme(

@@ -9,10 +9,10 @@ connector's call counts until the call has ended; any other answer, until it is 
 An answer to a delivery never waits. If there is no room, it is cut: its status decides the attempt
 (:meth:`hookgw.delivery.http.pools.PooledTransport.admit`).
 
-Answers to connectors that are half read may wait for each other. So none waits longer than :data:`PATIENCE`:
-then it fails, and its memory lets the others go on. At least one of them does, also if their patience ends
-together: the first one to fail gives its memory back before the next one is looked at. The same patience
-frees the place of a request for a file, for which the upload of another file may wait.
+Answers to connectors that are half read may wait for each other. So none waits longer than
+:data:`ANSWER_PATIENCE`: then it fails, and its memory lets the others go on. At least one of them does, also
+if their patience ends together: the first one to fail gives its memory back before the next one is looked at.
+The same patience frees the place of a request for a file, for which the upload of another file may wait.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RATIO = 1
 """An instance may have as much as is free."""
 RESERVED = 8
 """An eighth is for instances that have little: a 256th of the memory, or less."""
-PATIENCE = 10.0
+ANSWER_PATIENCE = 10.0
 """Seconds that an answer waits for memory. All requests have longer timeouts by default."""
 
 
@@ -75,10 +75,10 @@ class HeldAnswer:
         """Count bytes that have arrived, once they fit. This is a checkpoint only if it waits.
 
         Raises:
-            MemoryFull: they did not fit for :data:`PATIENCE` seconds.
+            MemoryFull: they did not fit for :data:`ANSWER_PATIENCE` seconds.
         """
         share, is_taken = self._memory.share, False
-        with trio.move_on_after(PATIENCE):
+        with trio.move_on_after(ANSWER_PATIENCE):
             await take_in_line(share, self._holder, amount)
             is_taken = True
         if not is_taken:

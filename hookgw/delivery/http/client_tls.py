@@ -168,7 +168,7 @@ class ClientContexts:
         return context
 
 
-USUAL_CONTEXTS = ClientContexts()
+USUAL_TLS_CONTEXTS = ClientContexts()
 """The contexts of transports without their own."""
 
 

@@ -29,7 +29,7 @@ Origin = tuple[str, str, int]
 PoolKey = tuple[str, str, int, TlsIdentity | None]
 """What connections must have in common to be used by the same lanes: the origin, and the identity in TLS."""
 
-SMALL = 16 * 2**10
+SMALL_REQUEST = 16 * 2**10
 """Bytes that fit the send buffer of an idle connection: sending them does not wait for the receiver."""
 
 Admit = Callable[[int], Awaitable[None]]
@@ -87,7 +87,7 @@ class OutgoingConnection:
         """How much of the last request the receiver may have got, if it sent nothing but HTTP."""
         if self.sent:
             return Reached.ALL
-        return Reached.PART if self._size > SMALL else Reached.NOTHING
+        return Reached.PART if self._size > SMALL_REQUEST else Reached.NOTHING
 
     def exchange(
         self, request: bytes, admit: Admit | None = None, meanwhile: Callable[[], object] | None = None
@@ -135,7 +135,7 @@ class OutgoingConnection:
     async def _send_and_read(
         self, request: bytes, taken: int, admit: Admit | None, meanwhile: Callable[[], object] | None
     ) -> None:
-        if taken == 0 and len(request) <= SMALL:
+        if taken == 0 and len(request) <= SMALL_REQUEST:
             # A TLS stream takes nothing without waiting. The send buffer is empty and large enough, so
             # sending does not wait for the receiver, and needs no second task.
             await self._send(request)
@@ -186,7 +186,9 @@ class OutgoingConnection:
             # A receiver that has not sent a byte has no more than it acknowledged.
             waiting = unacknowledged(self.stream.fileno) if self.sent else 0
             if waiting:
-                reached = Reached.PART if self._size > SMALL and waiting < self._size else Reached.NOTHING
+                reached = (
+                    Reached.PART if self._size > SMALL_REQUEST and waiting < self._size else Reached.NOTHING
+                )
             if reached is not Reached.ALL:
                 phase, what = Phase.SEND, "The receiver did not read the request"
         failure = TimedOut(phase, f"{what} within {trio.current_time() - started_at:.3g} s.")

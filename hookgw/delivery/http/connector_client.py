@@ -28,7 +28,7 @@ import trio
 from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.answer_memory import AnswerMemory, HeldAnswer
-from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
+from hookgw.delivery.http.client_tls import USUAL_TLS_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
@@ -40,9 +40,9 @@ from hookgw.fair import Share
 from hookgw.kernel.target_url import Target
 from hookgw.records.connectors import FetchedFile
 
-MAX_ANSWER = 16 * 2**20
+MAX_CONNECTOR_ANSWER = 16 * 2**20
 """Bytes of a (decoded) response body that is not streamed."""
-MAX_IDLE = 16
+MAX_CONNECTOR_IDLE = 16
 """Connections that a client keeps for later requests."""
 RATIO = 3
 """An instance may have this many times the places that are free: three quarters, if it is the only one."""
@@ -50,7 +50,7 @@ RESERVED = 4
 """A quarter of the places is for instances that have few: a server that hangs keeps one for half a minute."""
 LONG_POLL = "long_poll"
 """The extension of a request that waits for news."""
-IDLE_TIME = 20.0
+CONNECTOR_IDLE_TIME = 20.0
 """Seconds after which an idle connection is not used again: many servers close theirs soon after."""
 
 # RFC 9110, section 9.2.2: repeating them does no harm.
@@ -85,7 +85,7 @@ class ConnectorClients:
         *,
         timeout: float,
         connection_age: float = math.inf,
-        ssl_context: ClientContexts = USUAL_CONTEXTS,
+        ssl_context: ClientContexts = USUAL_TLS_CONTEXTS,
         max_requests: int,
         max_polls: int,
     ) -> None:
@@ -146,7 +146,7 @@ class ConnectorClients:
         """Keep a connection for later requests. If there are too many, close the oldest connection."""
         transport.rest()
         self._idle.append((dialer, origin, trio.current_time(), transport))
-        if len(self._idle) > MAX_IDLE:
+        if len(self._idle) > MAX_CONNECTOR_IDLE:
             self._idle.pop(0)[3].close_nowait()
 
     def close_idle(self, until: float) -> None:
@@ -169,7 +169,7 @@ class ConnectorClient(GuardedClient):
 
     Raises:
         httpx.ConnectError: the guard refuses; the message names the settings that would allow it.
-        httpx.RemoteProtocolError: the response exceeds :data:`MAX_ANSWER`, or is cut off.
+        httpx.RemoteProtocolError: the response exceeds :data:`MAX_CONNECTOR_ANSWER`, or is cut off.
     """
 
     async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
@@ -239,13 +239,13 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
 
     async def _exchange(self, request: httpx.Request, target: Target) -> httpx.Response:
         dialer, transport = self._dialer_for(target), None
-        self._clients.close_idle(trio.current_time() - IDLE_TIME)
+        self._clients.close_idle(trio.current_time() - CONNECTOR_IDLE_TIME)
         if request.method in _REPEATABLE:
             transport = self._clients.take_idle(dialer, target.origin)
         if transport is None:
             transport = LaneTransport(
                 dialer,
-                max_answer=MAX_ANSWER,
+                max_answer=MAX_CONNECTOR_ANSWER,
                 connection_age=self._clients.connection_age,
                 ssl_context=self._clients.ssl_context,
             )
@@ -264,7 +264,8 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         if not response.extensions["complete"]:
             raise httpx.RemoteProtocolError(
                 str(
-                    held.failure or f"The response exceeded {MAX_ANSWER} bytes, was cut off, or was too slow."
+                    held.failure
+                    or f"The response exceeded {MAX_CONNECTOR_ANSWER} bytes, was cut off, or was too slow."
                 ),
                 request=request,
             )
@@ -296,7 +297,9 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
                 # httpx decodes each piece at once, and one of 32 KiB may become 32 MiB.
                 piece=_ENCODED_PIECE if is_encoded else None,
                 # httpx reads the whole body of a redirect that it follows.
-                limit=MAX_ANSWER if 300 <= response.status < 400 else request.extensions.get(LIMIT, math.inf),
+                limit=MAX_CONNECTOR_ANSWER
+                if 300 <= response.status < 400
+                else request.extensions.get(LIMIT, math.inf),
             ),
             request=request,
             extensions={"http_version": b"HTTP/1.1"},

@@ -16,7 +16,7 @@ import trio
 
 from hookgw.concurrency.clock import let_arrive
 
-GRAIN = 0.01
+DEADLINE_GRAIN = 0.01
 """Seconds by which a deadline may be late, so that deadlines close together share one wake-up."""
 
 
@@ -46,9 +46,9 @@ class Deadlines:
         try:
             while True:
                 # This scan visits every exchange in flight, so the timer never wakes more often than once a
-                # GRAIN.
+                # DEADLINE_GRAIN.
                 earliest = min(self._deadlines.values(), default=math.inf)
-                self._wakes_at = max(earliest, trio.current_time() + GRAIN)
+                self._wakes_at = max(earliest, trio.current_time() + DEADLINE_GRAIN)
                 with trio.CancelScope(deadline=self._wakes_at) as self._timer:
                     task_status.started()
                     task_status = trio.TASK_STATUS_IGNORED
@@ -66,8 +66,8 @@ class Deadlines:
     def watch(self, resource: Interruptible, deadline: float) -> None:
         """Interrupt a resource at a deadline, unless :meth:`unwatch` is called before.
 
-        The caller keeps ownership. The deadline, by ``trio.current_time()``, may be :data:`GRAIN` seconds
-        late.
+        The caller keeps ownership. The deadline, by ``trio.current_time()``, may be :data:`DEADLINE_GRAIN`
+        seconds late.
 
         Raises:
             RuntimeError: :meth:`run` is not running.

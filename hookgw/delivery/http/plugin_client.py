@@ -12,10 +12,10 @@ import trio
 from hookgw._version import __version__
 from hookgw.delivery.http.transport import LaneTransport
 
-MAX_CONCURRENT = 100
+MAX_PLUGIN_REQUESTS = 100
 """Concurrent requests of all plugins together; further requests wait."""
 
-MAX_ANSWER = 2**20
+MAX_PLUGIN_ANSWER = 2**20
 """Bytes of a (decoded) response body that are read."""
 
 ENCODINGS = "gzip, deflate"
@@ -48,7 +48,7 @@ def guarded_client(make_transport: Callable[[], LaneTransport], *, timeout: floa
 
     It follows no redirects unless a request asks for it; each redirect then passes the guard too. Beside
     httpx's own errors it raises ``httpx.ConnectError`` if the guard refuses, and
-    ``httpx.RemoteProtocolError`` if a response exceeds :data:`MAX_ANSWER` or is cut off.
+    ``httpx.RemoteProtocolError`` if a response exceeds :data:`MAX_PLUGIN_ANSWER` or is cut off.
 
     Args:
         make_transport: makes the connection for one request; the client closes it.
@@ -62,7 +62,7 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
     # unlike receivers of deliveries, have no webhook-id that makes repeats harmless.
     def __init__(self, make_transport: Callable[[], LaneTransport]) -> None:
         self._make_transport = make_transport
-        self._limiter = trio.CapacityLimiter(MAX_CONCURRENT)
+        self._limiter = trio.CapacityLimiter(MAX_PLUGIN_REQUESTS)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         transport = self._make_transport()
@@ -73,7 +73,7 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
                 await self._limiter.acquire_on_behalf_of(transport)
         except trio.TooSlowError:
             raise httpx.PoolTimeout(
-                f"{MAX_CONCURRENT} requests were in progress for {timeout:g} s.", request=request
+                f"{MAX_PLUGIN_REQUESTS} requests were in progress for {timeout:g} s.", request=request
             ) from None
         try:
             response = await transport.handle_async_request(request)
@@ -83,6 +83,7 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
         # Half a document must not look like a whole one to a plugin that only checks the status.
         if not response.extensions["complete"]:
             raise httpx.RemoteProtocolError(
-                f"The response exceeded {MAX_ANSWER} bytes, was cut off, or was too slow.", request=request
+                f"The response exceeded {MAX_PLUGIN_ANSWER} bytes, was cut off, or was too slow.",
+                request=request,
             )
         return response

@@ -95,19 +95,19 @@ RESERVED = 4
 HOST_CONNECTIONS = 64
 """How many connections a pool lends by default."""
 
-LOOK_EVERY = 5.0
+POOLS_LOOK_EVERY = 5.0
 """Seconds between two looks for idle connections that are old, or that receivers have closed."""
 
-SHARED_FOR = 60.0
+POOL_SHARED_FOR = 60.0
 """Seconds for which a host counts as shared after another holder has asked for it."""
 
-SUSPECT_FOR = 900.0
+POOL_SUSPECT_FOR = 900.0
 """Seconds after which an unused suspect pool is forgotten; its lanes wait for 5 m by default."""
 
 RESTS_AFTER = 5.0
 """Seconds after which an idle connection keeps no more memory than it must."""
 
-LEAST_DESCRIPTORS = 8
+LEAST_POOL_DESCRIPTORS = 8
 """Descriptors that lanes try to use, however many the system refuses."""
 
 CLOSED_AT_ONCE = 500
@@ -291,8 +291,8 @@ class ConnectionPools:
         self._descriptors: Share[PoolPlace] = Share(descriptors, RATIO, RESERVED)
         # Looks at idle connections are counted, so that not every loan must read the clock.
         self._looks = 0
-        self._look_every = min(LOOK_EVERY, idle)
-        self._looks_shared = math.ceil(SHARED_FOR / self._look_every)
+        self._look_every = min(POOLS_LOOK_EVERY, idle)
+        self._looks_shared = math.ceil(POOL_SHARED_FOR / self._look_every)
         self._longest_idle = idle
         self._has_work: trio.Event | None = None
         self._warn_at = -math.inf
@@ -471,9 +471,9 @@ class ConnectionPools:
 
     def descriptors_ran_out(self) -> None:
         """Lower the number of connections, which grows again with time: the system refused a socket."""
-        least = min(LEAST_DESCRIPTORS, self._most_descriptors)
+        least = min(LEAST_POOL_DESCRIPTORS, self._most_descriptors)
         self._descriptors.total = max(least, self._descriptors.used - 1)
-        self._make_room(max(0, len(self._idle) + len(self._late) - LEAST_DESCRIPTORS))
+        self._make_room(max(0, len(self._idle) + len(self._late) - LEAST_POOL_DESCRIPTORS))
         self._wake()
         now = trio.current_time()
         if now >= self._warn_at:
@@ -531,7 +531,7 @@ class ConnectionPools:
             if pool.used or pool.idle or pool.late or pool.waiting:
                 continue
             unused = (self._looks - pool.used_at) * self._look_every
-            if unused > (SUSPECT_FOR if pool.suspect else SHARED_FOR):
+            if unused > (POOL_SUSPECT_FOR if pool.suspect else POOL_SHARED_FOR):
                 del self.pools[origin]
 
     def _wake(self) -> None:

@@ -17,7 +17,7 @@ from ipaddress import ip_address
 
 from hookgw.config.proxy_url import Proxy
 
-MAX_HEAD = 16 * 2**10
+MAX_PROXY_HEAD = 16 * 2**10
 """Bytes that an HTTP proxy may send before the connection is open."""
 
 Handshake = Generator[bytes, bytes, None]
@@ -67,12 +67,12 @@ def _http_connect(proxy: Proxy, address: str, port: int) -> Handshake:
             match = _STATUS_LINE.fullmatch(head.partition(b"\r\n")[0])
             if match is None:
                 raise ProxyFailed("sent a response that is not HTTP")
-            # Interim (1xx) responses are skipped; MAX_HEAD limits them together with the final head.
+            # Interim (1xx) responses are skipped; MAX_PROXY_HEAD limits them together with the final head.
             status = 0 if match[1].startswith(b"1") else int(match[1])
             data = rest
             continue
-        if received > MAX_HEAD:
-            raise ProxyFailed(f"sent more than {MAX_HEAD} bytes without a complete response")
+        if received > MAX_PROXY_HEAD:
+            raise ProxyFailed(f"sent more than {MAX_PROXY_HEAD} bytes without a complete response")
         more = yield outgoing
         outgoing = b""
         if not more:

@@ -35,15 +35,15 @@ Resolve = Callable[..., Awaitable[Found]]
 """The interface of ``trio.socket.getaddrinfo``: called with host, port and ``type=``, and with ``holder=``,
 the instance on whose behalf."""
 
-SLOW = 2.0
+SLOW_LOOKUP = 2.0
 """Seconds from which a lookup is slow."""
 
 # 64 threads together, beside the 40 of Trio's default limiter, which all other blocking calls share.
-MAX_FAST = 24
+MAX_FAST_LOOKUPS = 24
 """Concurrent lookups of names that were fast last time."""
-MAX_NEW = 32
+MAX_NEW_LOOKUPS = 32
 """Concurrent lookups of names that are not known yet."""
-MAX_SLOW = 8
+MAX_SLOW_LOOKUPS = 8
 """Concurrent lookups of names that were slow last time, or had no answer."""
 
 RATIO = 3
@@ -51,10 +51,10 @@ RATIO = 3
 RESERVED = 4
 """A quarter of the threads is for instances that have none: a silent name keeps one for half a minute."""
 
-REFUSED_FOR = 60.0
+LOOKUP_REFUSED_FOR = 60.0
 """Seconds after a refused thread in which new and slow names have fewer."""
 
-MAX_REMEMBERED = 10_000
+MAX_REMEMBERED_LOOKUPS = 10_000
 """Names of which the speed is remembered; the name that was not asked for longest is forgotten first."""
 
 
@@ -74,7 +74,11 @@ class SystemResolver:
         self._refused_at: float | None = None  # when the system refused a thread last
         self.threads: dict[bool | None, Share[WaitingClaim]] = {
             was_fast: Share(most, RATIO, RESERVED)
-            for was_fast, most in ((True, MAX_FAST), (None, MAX_NEW), (False, MAX_SLOW))
+            for was_fast, most in (
+                (True, MAX_FAST_LOOKUPS),
+                (None, MAX_NEW_LOOKUPS),
+                (False, MAX_SLOW_LOOKUPS),
+            )
         }
 
     async def __call__(self, host: str, port: int, *, holder: str = "", **options: Any) -> Found:
@@ -137,8 +141,8 @@ class SystemResolver:
         """Limit new and slow names to a part of the threads: fast names need some."""
         self._refused_at = trio.current_time()
         running = len(self._lookups)
-        self.threads[None].total = max(1, min(MAX_NEW, running // 2))
-        self.threads[False].total = max(1, min(MAX_SLOW, running // 4))
+        self.threads[None].total = max(1, min(MAX_NEW_LOOKUPS, running // 2))
+        self.threads[False].total = max(1, min(MAX_SLOW_LOOKUPS, running // 4))
 
     def _finish(
         self,
@@ -151,15 +155,15 @@ class SystemResolver:
         del self._lookups[host]
         lookup.found = found
         lookup.done.set()
-        if self._refused_at is not None and trio.current_time() >= self._refused_at + REFUSED_FOR:
+        if self._refused_at is not None and trio.current_time() >= self._refused_at + LOOKUP_REFUSED_FOR:
             self._refused_at = None
-            self.threads[None].total, self.threads[False].total = MAX_NEW, MAX_SLOW
+            self.threads[None].total, self.threads[False].total = MAX_NEW_LOOKUPS, MAX_SLOW_LOOKUPS
             self.threads[None].serve()
             self.threads[False].serve()
         threads.give(holder)
-        self.was_fast[host] = trio.current_time() - lookup.started_at < SLOW
+        self.was_fast[host] = trio.current_time() - lookup.started_at < SLOW_LOOKUP
         self.was_fast.move_to_end(host)
-        if len(self.was_fast) > MAX_REMEMBERED:
+        if len(self.was_fast) > MAX_REMEMBERED_LOOKUPS:
             self.was_fast.popitem(last=False)
 
 

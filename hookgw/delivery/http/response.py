@@ -5,10 +5,10 @@ takes heads apart, and ``httptools`` (llhttp) chunked bodies. The rules:
 
 - only a complete head has a status; then the status stands, whatever happens to the body: the response is
   then incomplete, and the connection must not be used again;
-- interim (1xx) responses are skipped whatever they say, at most :data:`MAX_INTERIM` of them (RFC 9110,
-  section 15.2);
-- :data:`MAX_HEAD` and :data:`MAX_HEADERS` limit the head, the caller limits the body. Each limit is a place
-  in the bytes: where a read of the socket ends makes no difference;
+- interim (1xx) responses are skipped whatever they say, at most :data:`MAX_INTERIM_RESPONSES` of them (RFC
+  9110, section 15.2);
+- :data:`MAX_RESPONSE_HEAD` and :data:`MAX_RESPONSE_HEADERS` limit the head, the caller limits the body.
+  Each limit is a place in the bytes: where a read of the socket ends makes no difference;
 - a connection on which anything was odd is not used again;
 - a response that is byte for byte the last one on its connection is not parsed again: most receivers answer
   every request alike, or alike for a second.
@@ -28,16 +28,16 @@ from hookgw.delivery.http.errors import NotHttp, ResponseFailed
 from hookgw.delivery.http.response_head import BodyEnd, Headers, ResponseHead, match_status_line, read_head
 from hookgw.kernel.long_json import finish
 
-MAX_HEAD = 64 * 2**10
+MAX_RESPONSE_HEAD = 64 * 2**10
 """Bytes that the head of a response may have, including the interim responses before it."""
 
-MAX_HEADERS = 256
+MAX_RESPONSE_HEADERS = 256
 """Lines of headers that a response may have."""
 
 MOST_KEPT = 1024
 """Bytes of a response that is kept, to be compared with the next one."""
 
-MAX_INTERIM = 32
+MAX_INTERIM_RESPONSES = 32
 """Interim (1xx) responses that may precede the response."""
 
 _HTTP = b"HTTP/1."
@@ -231,7 +231,7 @@ class ResponseParser:
                 self._searched = max(self._searched, len(pending) - 2)
                 break
             end = found.end()
-            if self._offset + end > MAX_HEAD:
+            if self._offset + end > MAX_RESPONSE_HEAD:
                 break
             head = self._read_head(self._status_line, bytes(pending[self._status_line.end() : end]))
             self._is_fit = self._is_fit and head.is_persistent and not head.is_odd
@@ -242,22 +242,24 @@ class ResponseParser:
                 if head.body_end is BodyEnd.CHUNKED:
                     # For one-byte chunks with long extensions, and for trailers without end: they take bytes
                     # on the connection and none in the body.
-                    self._left = 2 * (self._max_body + MAX_HEAD)
+                    self._left = 2 * (self._max_body + MAX_RESPONSE_HEAD)
                 self._pending = bytearray()
                 return bytes(pending)
             self._interim += 1
-            if self._interim > MAX_INTERIM:
-                raise ResponseFailed(f"The receiver sent more than {MAX_INTERIM} interim (1xx) responses.")
+            if self._interim > MAX_INTERIM_RESPONSES:
+                raise ResponseFailed(
+                    f"The receiver sent more than {MAX_INTERIM_RESPONSES} interim (1xx) responses."
+                )
             self._offset += end
             self._status_line = None
-        if self._offset + len(pending) > MAX_HEAD:
-            raise ResponseFailed(f"The head of the response is longer than {MAX_HEAD} bytes.")
+        if self._offset + len(pending) > MAX_RESPONSE_HEAD:
+            raise ResponseFailed(f"The head of the response is longer than {MAX_RESPONSE_HEAD} bytes.")
         return None
 
     def _read_head(self, status_line: re.Match[bytes], lines: bytes) -> ResponseHead:
-        head = read_head(status_line, lines, most_headers=MAX_HEADERS)
+        head = read_head(status_line, lines, most_headers=MAX_RESPONSE_HEADERS)
         if head is None:
-            raise ResponseFailed(f"The response has more than {MAX_HEADERS} headers.")
+            raise ResponseFailed(f"The response has more than {MAX_RESPONSE_HEADERS} headers.")
         if head.status == 101:
             raise ResponseFailed("The receiver switched protocols (101), which the request did not ask for.")
         return head
@@ -287,7 +289,7 @@ class ResponseParser:
                     "The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."
                 )
         end = pending.find(b"\n") + 1
-        if not end or self._offset + end > MAX_HEAD:
+        if not end or self._offset + end > MAX_RESPONSE_HEAD:
             return None
         line = match_status_line(bytes(pending[:end]))
         if line is None:

@@ -25,7 +25,7 @@ from hookgw.delivery.http.handshake import Handshake
 from hookgw.kernel.target_url import Target
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
-READ_SIZE = 32 * 2**10
+STREAM_READ_SIZE = 32 * 2**10
 ENCRYPTED_AT_ONCE = 128 * 2**10
 """Bytes that are encrypted before they are sent."""
 
@@ -53,7 +53,7 @@ class Stream(Protocol):
     async def send_all(self, data: bytes) -> None: ...
 
     async def receive(self) -> bytes:
-        """Wait for bytes and return at most :data:`READ_SIZE` of them; empty at the end of the stream."""
+        """Wait for bytes and return at most :data:`STREAM_READ_SIZE` of them; empty at the stream's end."""
 
     def acknowledge_nowait(self) -> None:
         """Acknowledge at once what has arrived: see :func:`acknowledge`."""
@@ -118,13 +118,13 @@ class PlainStream:
             # recv first would cost a system call for nothing.
             await self._readable.wait()
             try:
-                received = self._sock.recv(READ_SIZE)
+                received = self._sock.recv(STREAM_READ_SIZE)
             except BlockingIOError:
                 self._readable.note_nothing()
                 continue  # select(2): a socket may be reported as readable and then block
             except OSError as error:
                 raise _stream_broken(error) from error
-            if len(received) == READ_SIZE:
+            if len(received) == STREAM_READ_SIZE:
                 self._readable.note_more()
             return received
 
@@ -196,7 +196,7 @@ class TlsStream:
 
     async def receive(self) -> bytes:
         try:
-            return bytes(await self._stream.receive_some(READ_SIZE))
+            return bytes(await self._stream.receive_some(STREAM_READ_SIZE))
         except trio.BrokenResourceError as error:
             cause = error.__cause__ or error
             if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):

@@ -6,7 +6,7 @@ import sys
 
 import trio
 
-from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
+from hookgw.delivery.http.client_tls import USUAL_TLS_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Origin, OutgoingConnection
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import ResponseFailed
@@ -85,7 +85,7 @@ class StreamConnection(OutgoingConnection):
 class StreamTransport(LaneTransport):
     """One request, and the body of its response in pieces. Close it with :meth:`close_nowait`."""
 
-    def __init__(self, dialer: Dialer, ssl_context: ClientContexts = USUAL_CONTEXTS) -> None:
+    def __init__(self, dialer: Dialer, ssl_context: ClientContexts = USUAL_TLS_CONTEXTS) -> None:
         super().__init__(dialer, ssl_context=ssl_context)
         self._streaming: StreamConnection | None = None
 

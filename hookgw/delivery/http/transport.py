@@ -31,7 +31,7 @@ import trio
 from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.light import in_task
 from hookgw.delivery.http import httpx_adapter
-from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
+from hookgw.delivery.http.client_tls import USUAL_TLS_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Admit, OutgoingConnection
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
@@ -96,7 +96,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         dialer: Dialer,
         *,
         max_answer: int = MAX_ANSWER,
-        ssl_context: ssl.SSLContext | ClientContexts = USUAL_CONTEXTS,
+        ssl_context: ssl.SSLContext | ClientContexts = USUAL_TLS_CONTEXTS,
         tls: TlsIdentity | None = None,
         deadlines: Deadlines | None = None,
         connection_age: float = math.inf,

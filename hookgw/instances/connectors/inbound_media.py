@@ -8,7 +8,7 @@ import os
 from functools import partial
 from typing import Any
 
-from hookgw.auth.media_links import KEY_BYTES, MediaLinks
+from hookgw.auth.media_links import MEDIA_KEY_BYTES, MediaLinks
 from hookgw.core.registry import Registry
 from hookgw.records.inline_media import encode_payload, largest_file
 from hookgw.records.instances import Instance
@@ -24,8 +24,8 @@ async def load_media_key(store: Store) -> bytes:
         key = base64.b64decode(kept, validate=True) if isinstance(kept, str) else b""
     except (ValueError, binascii.Error):
         key = b""
-    if len(key) != KEY_BYTES:
-        key = os.urandom(KEY_BYTES)
+    if len(key) != MEDIA_KEY_BYTES:
+        key = os.urandom(MEDIA_KEY_BYTES)
         await store.put_value(_KEY, base64.b64encode(key).decode())
     return key
 

@@ -12,7 +12,7 @@ from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.history_rows import event_of
-from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox
+from hookgw.store.outbox import OUTBOX_PAGE_BYTES, CommittedOutbox
 from hookgw.store.postgresql.append import parts_of, position
 from hookgw.store.postgresql.history import last_attempt
 from hookgw.store.postgresql.schema import SETTLED
@@ -49,7 +49,7 @@ JOIN deliveries d ON d.seq = ahead.seq
 JOIN events e ON e.seq = d.event
 JOIN instance_numbers i ON i.number = d.instance
 LEFT JOIN bodies b ON b.seq = d.seq
-WHERE ahead.place <= %(limit)s AND (ahead.bytes <= coalesce(%(size)s::bigint, {PAGE_BYTES})
+WHERE ahead.place <= %(limit)s AND (ahead.bytes <= coalesce(%(size)s::bigint, {OUTBOX_PAGE_BYTES})
     OR ahead.place = 1 AND %(size)s::bigint IS NULL)
 ORDER BY ahead.place"""  # noqa: S608 - numbers of ours
 # Of a lane whose first delivery does not fit.

@@ -15,7 +15,7 @@ from hookgw.records.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.history_rows import event_of
-from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox, OutboxStatements
+from hookgw.store.outbox import OUTBOX_PAGE_BYTES, CommittedOutbox, OutboxStatements
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.searches import LAST
 from hookgw.store.sqlite.database import Reader
@@ -57,7 +57,7 @@ page AS (
     CROSS JOIN names i ON i.number = d.instance
     CROSS JOIN names k ON k.number = d.kind
     LEFT JOIN bodies b ON b.seq = d.seq
-    WHERE place <= :limit AND (bytes <= coalesce(:size, {PAGE_BYTES}) OR place = 1 AND :size IS NULL)
+    WHERE place <= :limit AND (bytes <= coalesce(:size, {OUTBOX_PAGE_BYTES}) OR place = 1 AND :size IS NULL)
     ORDER BY place
 )
 SELECT

@@ -22,8 +22,7 @@ from hookgw.web.server.body_memory import SMALL, BodyMemory
 from hookgw.web.server.client import Address, Client
 from hookgw.web.server.errors import JSON, response_to, shown_path
 from hookgw.web.server.response_head import BODILESS
-from hookgw.web.server.response_memory import SMALL as SMALL_RESPONSE
-from hookgw.web.server.response_memory import ResponseMemory, holder_of
+from hookgw.web.server.response_memory import SMALL_RESPONSE, ResponseMemory, holder_of
 
 if TYPE_CHECKING:
     from quart import Response

@@ -24,7 +24,7 @@ from hookgw.kernel.errors import Unavailable
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 
-SMALL = 16 * 1024
+SMALL_RESPONSE = 16 * 1024
 """Responses of at most this many bytes are not counted: those of ``server.max_requests`` are 16 MiB."""
 LIST = 2 * 2**20
 """The bytes of a list, after which it ends with its cursor."""

@@ -15,7 +15,7 @@ from hookgw.config import ServerSettings
 from hookgw.kernel import Duration, Size
 from hookgw.records import Key, Principal
 from hookgw.web import LIST, ResponseMemory, current_exchange, holder_of, reserve
-from hookgw.web import RESPONSE_MEMORY_SMALL as SMALL
+from hookgw.web import SMALL_RESPONSE as SMALL
 from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from tests.api.conftest import KEY

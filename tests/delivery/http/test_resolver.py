@@ -258,7 +258,7 @@ async def test_a_slow_name_can_become_fast(names: Names, mock_clock: trio.testin
 async def test_the_speed_of_the_oldest_name_is_forgotten(
     names: Names, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
-    monkeypatch.setattr("hookgw.delivery.http.resolver.MAX_REMEMBERED", MAX_SLOW + 1)
+    monkeypatch.setattr("hookgw.delivery.http.resolver.MAX_REMEMBERED_LOOKUPS", MAX_SLOW + 1)
     resolver, slow = SystemResolver(names), [f"{HANGS}-{number}" for number in range(MAX_SLOW + 1)]
     await make_slow(resolver, names, slow, mock_clock)
     await ask(resolver, "new.example")
