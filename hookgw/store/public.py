@@ -18,7 +18,6 @@ from hookgw.store.log import Sought as Sought
 from hookgw.store.outbox import OUTBOX_PAGE_BYTES as OUTBOX_PAGE_BYTES
 from hookgw.store.persons import *
 from hookgw.store.protocol.outbox import *
-from hookgw.store.records import *
 from hookgw.store.shelves import RecordShelf as RecordShelf
 from hookgw.store.shelves import ShelvedRecords as ShelvedRecords
 from hookgw.store.shelves import Shelves as Shelves
