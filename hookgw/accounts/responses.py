@@ -10,6 +10,7 @@ from msgspec import Struct
 from hookgw.accounts import plan
 from hookgw.accounts.export import NeededSecret
 from hookgw.kernel.masking import repr_without
+from hookgw.web.present import shown
 from hookgw.web.responses import Count
 
 
@@ -84,15 +85,4 @@ class Exported(Struct, frozen=True, kw_only=True):
 
 
 def present_changes(changes: Iterable[plan.Change]) -> list[Change]:
-    return [
-        Change(
-            action=one.action,
-            kind=one.kind,
-            name=one.name,
-            label=one.label or None,
-            fields=one.fields,
-            state=one.state,
-            messages=one.messages,
-        )
-        for one in changes
-    ]
+    return [shown(Change, one, label=one.label or None) for one in changes]

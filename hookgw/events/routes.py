@@ -15,6 +15,7 @@ from hookgw.records.api_keys import Right
 from hookgw.web.body import NDJSON
 from hookgw.web.needs import ANY_KEY
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
+from hookgw.web.present import shown
 from hookgw.web.request_body import current_exchange, json_response, read_parsed, reserve
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.response_memory import LIST
@@ -122,15 +123,12 @@ class EventRoutes:
         """List the catalog of event kinds."""
         await reserve(LIST)
         kinds = [
-            responses.Kind(
-                name=kind.name,
+            shown(
+                responses.Kind,
+                kind,
                 dotted=kind.dotted_name,
                 aliases=list(kind.aliases),
-                meaning=kind.meaning,
-                schema=kind.schema,
-                example=kind.example,
                 plugin=kind.plugin or None,
-                operational=kind.operational,
             )
             for kind in self._gateway.catalog
         ]

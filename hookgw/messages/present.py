@@ -12,6 +12,7 @@ from hookgw.messages import responses
 from hookgw.messages.chats import Chat, Contact
 from hookgw.messages.stored_messages import MessagePage, StoredFile
 from hookgw.records.messages import MessageQuery
+from hookgw.web.present import shown
 
 
 def present_chat(chat: Chat) -> responses.Chat:
@@ -45,16 +46,10 @@ def present_contact(contact: Contact) -> responses.Contact:
 def present_messages(page: MessagePage, query: MessageQuery, instance_id: str) -> responses.MessagePage:
     """Return a page of messages, as Evolution API has it."""
     records = [
-        responses.FoundMessage(
-            id=one.id,
-            key=one.key,
-            push_name=one.push_name,
-            message_type=one.message_type,
-            message=one.message,
-            message_timestamp=one.message_timestamp,
+        shown(
+            responses.FoundMessage,
+            one,
             instance_id=instance_id,
-            source=one.source,
-            context_info=one.context_info,
             message_update=[responses.MessageStatus(status) for status in one.statuses],
         )
         for one in page.records

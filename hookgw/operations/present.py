@@ -13,20 +13,17 @@ from hookgw.records.audit import ActorKind, AuditEntry, who
 from hookgw.records.figures import Figures, FigureSeries, Percentiles
 from hookgw.records.jobs import Job, JobKind, JobState
 from hookgw.records.problems import ProblemGroup
+from hookgw.web.present import shown
 
 
 def present_job(job: Job) -> responses.Job:
-    return responses.Job(
-        id=job.id,
-        kind=job.kind,
-        instance=job.instance,
+    return shown(
+        responses.Job,
+        job,
         state=shown_state(job),
-        done=job.done,
-        total=job.total,
         events=job.events if job.kind is JobKind.ERASE else UNSET,
         started=rfc3339(job.started),
         finished=write_time(job.finished),
-        error=job.error,
         warning=UNSET if job.warning is None else job.warning,
         by=UNSET if job.actor is None else who(job.actor),
         parent=job.parent or UNSET,
@@ -50,11 +47,10 @@ def present_audit_entry(entry: AuditEntry, *, is_global: bool) -> responses.Audi
     """Return an entry of the audit. Only for a global key, it has the addresses of operators."""
     actor = entry.actor
     is_operator = actor.kind is ActorKind.KEY and actor.instance is None
-    return responses.AuditEntry(
+    return shown(
+        responses.AuditEntry,
+        entry,
         at=rfc3339(entry.at),
-        action=entry.action,
-        instance=entry.instance,
-        subject=entry.subject,
         actor=responses.Actor(
             kind=actor.kind,
             name=actor.name or None,
@@ -63,30 +59,23 @@ def present_audit_entry(entry: AuditEntry, *, is_global: bool) -> responses.Audi
             via=actor.via or None,
             person=(actor.person or None) if is_global or not is_operator else None,
         ),
-        changes=[
-            responses.FieldChange(field=change.field, before=change.before, after=change.after)
-            for change in entry.changes
-        ],
-        details=entry.details,
+        changes=[shown(responses.FieldChange, change) for change in entry.changes],
     )
 
 
 def present_group(group: ProblemGroup) -> responses.ProblemGroup:
     mute = group.mute
-    return responses.ProblemGroup(
-        id=group.id,
-        kind=group.kind,
+    return shown(
+        responses.ProblemGroup,
+        group,
         cause=group.title or None,
-        loss=group.loss.name.lower(),  # type: ignore[arg-type]
+        loss=group.loss.name.lower(),
         since=write_time(group.since),
-        pending=group.pending,
-        webhooks=group.webhooks,
-        instances=group.instances,
         problems=[
-            responses.Problem(
-                why=one.why,
+            shown(
+                responses.Problem,
+                one,
                 since=write_time(one.since),
-                pending=one.pending,
                 instance=one.instance or UNSET,
                 label=one.label or UNSET,
                 url=one.detail or UNSET,
@@ -109,19 +98,17 @@ def present_series(series: FigureSeries) -> responses.FigureSeries:
         since=rfc3339(series.since),
         until=rfc3339(series.until),
         step=int(series.step),
-        steps=[responses.FigureStep(at=rfc3339(at), **_figures(figures)) for at, figures in series.points],
-        total=responses.Figures(**_figures(series.total)),
+        steps=[
+            shown(responses.FigureStep, figures, at=rfc3339(at), **_changed(figures))
+            for at, figures in series.points
+        ],
+        total=shown(responses.Figures, series.total, **_changed(series.total)),
         oldestPending=write_time(series.oldest_pending),
     )
 
 
-def _figures(figures: Figures) -> dict[str, Any]:
+def _changed(figures: Figures) -> dict[str, Any]:
     return {
-        "accepted": figures.accepted,
-        "delivered": figures.delivered,
-        "dead": figures.dead,
-        "dropped": figures.dropped,
-        "failed": dict(figures.failed),
         "receiver": _milliseconds(figures.receiver),
         "whole": _milliseconds(figures.whole),
         "oldestPending": None if figures.oldest_pending is None else round(figures.oldest_pending, 3),

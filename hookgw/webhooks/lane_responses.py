@@ -10,6 +10,7 @@ from hookgw.kernel.times import rfc3339
 from hookgw.records import deliveries as records
 from hookgw.records.deliveries import LaneState, Outcome, WaitsFor
 from hookgw.records.stuck_lanes import advice_for
+from hookgw.web.present import shown
 from hookgw.web.responses import Count
 
 
@@ -118,26 +119,16 @@ def present_lane(
     lane: records.LaneStatistics, instance: str | None, label: str | None, now: float, node: str = ""
 ) -> Lane:
     """Return the state of a lane. ``now`` is by the steady clock, ``node`` is empty without a fleet."""
-    return Lane(
-        lane=lane.lane,
-        registration=lane.registration,
+    return shown(
+        Lane,
+        lane,
         instance=instance,
         label=label,
-        partition=lane.partition,
-        url=lane.url,
-        state=lane.state,
-        backlog=lane.backlog,
-        held=lane.held,
         head=None if lane.head is None else f"dlv_{lane.head}",
-        head_instance=lane.head_instance,
         # The steady clock of the snapshot may be a moment behind: never negative.
         head_age=None if lane.head_since is None else round(max(0.0, now - lane.head_since), 3),
         waiting_until=write_time(lane.waiting_until),
-        waits_for=lane.waits_for,
-        last_outcome=lane.last_outcome,
-        last_error=lane.last_error,
         advice=advice_for(lane, now),
         fetched_at=write_time(lane.fetched_at),
-        consumer=lane.consumer,
         node=node or UNSET,
     )
