@@ -59,6 +59,9 @@ _SPECIAL: Special = {
     "filter": (("--filter",), {"multiple": True, "callback": read_conditions}),
 }
 
+of_registration = add_options((instance_argument(), label_option))
+"""Adds the instance and the label of a registration."""
+
 
 @click.group()
 def webhook() -> None:
@@ -112,8 +115,7 @@ def set_(
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @click.option("--url", help="Send deliveries there.")
 @kinds_option("events", "Only this kind; repeatable.", former="--event")
 @click.option("--all-kinds", is_flag=True, help="Every kind of event.")
@@ -142,8 +144,7 @@ def update(
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @click.option("--backfill", is_flag=True, help="First send what it has missed since it was disabled.")
 @server_options
 @json_option
@@ -185,8 +186,7 @@ def enable(client: Client, instance: str, label: str | None, backfill: bool, as_
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @server_options
 @json_option
 def disable(client: Client, instance: str, label: str | None, as_json: bool) -> None:
@@ -256,8 +256,7 @@ def list_(
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @server_options
 @json_option
 def find(client: Client, instance: str, label: str | None, as_json: bool) -> None:
@@ -269,18 +268,11 @@ def find(client: Client, instance: str, label: str | None, as_json: bool) -> Non
     # Also with exit code 1, standard output must be JSON.
     if as_json:
         show_json(None)
-    raise Failed(
-        _(
-            "No URL is registered for {instance!r}{label_suffix}.",
-            instance=instance,
-            label_suffix=_label_suffix(label),
-        )
-    )
+    raise Failed(_("No URL is registered for {instance!r}{label_suffix}.", **_named(instance, label)))
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @server_options
 def delete(client: Client, instance: str, label: str | None) -> None:
     """Delete a registration.
@@ -290,18 +282,11 @@ def delete(client: Client, instance: str, label: str | None) -> None:
     deleted = client.call("DELETE", "webhook", "delete", instance, label)
     if "job" in deleted:
         follow_aloud(client, deleted["job"], "Dead letters")
-    say(
-        _(
-            "Deleted the registration of {instance!r}{label_suffix}.",
-            instance=instance,
-            label_suffix=_label_suffix(label),
-        )
-    )
+    say(_("Deleted the registration of {instance!r}{label_suffix}.", **_named(instance, label)))
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @click.option(
     "--kind",
     shell_complete=complete_kinds,
@@ -358,8 +343,7 @@ def show_attempt(attempt: dict[str, Any], *, as_json: bool) -> None:
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @server_options
 @json_option
 def secret(client: Client, instance: str, label: str | None, as_json: bool) -> None:
@@ -371,8 +355,7 @@ def secret(client: Client, instance: str, label: str | None, as_json: bool) -> N
 
 
 @webhook.command("public-key")
-@instance_argument()
-@label_option
+@of_registration
 @server_options
 @json_option
 def public_key(client: Client, instance: str, label: str | None, as_json: bool) -> None:
@@ -381,8 +364,7 @@ def public_key(client: Client, instance: str, label: str | None, as_json: bool) 
 
 
 @webhook.command("rotate-secret")
-@instance_argument()
-@label_option
+@of_registration
 @add_options(options_of((GRACE,), {}).values())
 @server_options
 @json_option
@@ -397,8 +379,7 @@ def rotate_secret(client: Client, instance: str, label: str | None, grace: str |
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @server_options
 def pause(client: Client, instance: str, label: str | None) -> None:
     """Let deliveries wait, in order, until you resume.
@@ -406,34 +387,20 @@ def pause(client: Client, instance: str, label: str | None) -> None:
     New events wait, too. A restart does not end the pause, and a pause does not make deliveries too old.
     """
     client.call("POST", "webhook", "pause", instance, label)
-    say(
-        _(
-            "Deliveries of {instance!r}{label_suffix} wait until you resume.",
-            instance=instance,
-            label_suffix=_label_suffix(label),
-        )
-    )
+    say(_("Deliveries of {instance!r}{label_suffix} wait until you resume.", **_named(instance, label)))
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @server_options
 def resume(client: Client, instance: str, label: str | None) -> None:
     """End a pause, and retry waiting deliveries now."""
     client.call("POST", "webhook", "resume", instance, label)
-    say(
-        _(
-            "Deliveries of {instance!r}{label_suffix} are sent now.",
-            instance=instance,
-            label_suffix=_label_suffix(label),
-        )
-    )
+    say(_("Deliveries of {instance!r}{label_suffix} are sent now.", **_named(instance, label)))
 
 
 @webhook.command()
-@instance_argument()
-@label_option
+@of_registration
 @time_options(
     "Events accepted since a time, or since 10m, 2h, 3d ago. Required, except with --cancel.",
     "Only events accepted until then.  [default: now]",
@@ -503,8 +470,9 @@ def _show_secret(response: dict[str, Any], as_json: bool) -> None:
     show_result(response, response.get("secret") or response["publicKey"], as_json=as_json)
 
 
-def _label_suffix(label: str | None) -> str:
-    return f", label {label!r}" if label else ""
+def _named(instance: str, label: str | None) -> dict[str, str]:
+    """Return the values of a sentence about a registration."""
+    return {"instance": instance, "label_suffix": f", label {label!r}" if label else ""}
 
 
 def _show_replaced(former: dict[str, Any], stored: dict[str, Any]) -> None:
