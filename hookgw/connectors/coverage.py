@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -37,6 +38,7 @@ table behind a proxy that waits for less time is enough.
 logger = structlog.get_logger("hookgw.connector")
 
 
+@dataclass(eq=False, repr=False)
 class Coverage:
     """The coverage of one session.
 
@@ -51,20 +53,14 @@ class Coverage:
         until: everything that the network had until then is stored; ``None`` while that is not known.
     """
 
-    def __init__(
-        self,
-        limits: Callable[[], CatchUp],
-        now: Callable[[], float],
-        load: Callable[[], Awaitable[float | None]],
-        store: Callable[[Sequence[NewEvent]], Awaitable[None]],
-        report_gap: Callable[[float, float], None],
-    ) -> None:
+    _limits: Callable[[], CatchUp]
+    _now: Callable[[], float]
+    _load: Callable[[], Awaitable[float | None]]
+    _store: Callable[[Sequence[NewEvent]], Awaitable[None]]
+    _report_gap: Callable[[float, float], None]
+
+    def __post_init__(self) -> None:
         self.until: float | None = None
-        self._limits = limits
-        self._now = now
-        self._load = load
-        self._store = store
-        self._report_gap = report_gap
         self._is_lost = True
         self._holds = False
         self._held_from = math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 
 import msgspec
 import trio
@@ -34,6 +35,7 @@ def accept_any(_stored: object) -> None:
     """
 
 
+@dataclass(eq=False, repr=False)
 class Registry:
     """All instances and registrations.
 
@@ -48,20 +50,13 @@ class Registry:
         is_shared: whether other nodes must hear of a disabled registration of the configuration.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        audit: Audit,
-        audited: AuditedFields,
-        check_owner: Callable[[str], None] = lambda _: None,
-        *,
-        is_shared: bool = False,
-    ) -> None:
-        self.check_owner = check_owner
-        self._is_shared = is_shared
-        self._store = store
-        self._audit = audit
-        self._audited = audited
+    _store: Store
+    _audit: Audit
+    _audited: AuditedFields
+    check_owner: Callable[[str], None] = lambda _: None
+    is_shared: bool = False
+
+    def __post_init__(self) -> None:
         self._instances: dict[str, Instance] = {}
         self._registrations: dict[str, Registration] = {}
         # The look-ups by name and by id, without a wrapper: they run several times for every event.
@@ -293,7 +288,7 @@ class Registry:
         audit = self._changes(old, registration, instance)
         if registration.instance == GLOBAL_INSTANCE:
             # The configuration is its record: hookgw's changes to it (a 410) last until the next start.
-            if self._is_shared and (old is None or registration.enabled != old.enabled):
+            if self.is_shared and (old is None or registration.enabled != old.enabled):
                 key = f"{DISABLED_WEBHOOK}{registration.label}"
                 await _complete(self._store.put_value(key, registration.disabled_reason, audit=audit))
             elif audit:

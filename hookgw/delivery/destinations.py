@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
@@ -88,6 +89,7 @@ class DestinationStream:
             self._on_close()
 
 
+@dataclass(eq=False, repr=False)
 class PluginAttempt:
     """One attempt; :class:`~hookgw.records.destinations.OutgoingDelivery` has the contract.
 
@@ -96,31 +98,22 @@ class PluginAttempt:
         deadline: by ``trio.current_time()``.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        registration: Registration,
-        event: Event,
-        body: bytes,
-        headers: dict[str, str],
-        attempt: int,
-        transport: LaneTransport,
-        deadline: float,
-    ) -> None:
-        self.url = target.url
-        self.host = target.host
-        self.port = target.port
-        self.body = body
-        self.headers = headers
-        self.attempt = attempt
-        self.event = event
-        self.registration = registration
+    _target: Target
+    registration: Registration
+    event: Event
+    body: bytes
+    headers: dict[str, str]
+    attempt: int
+    _transport: LaneTransport
+    _deadline: float
+
+    def __post_init__(self) -> None:
+        self.url = self._target.url
+        self.host = self._target.host
+        self.port = self._target.port
         # Why the last connection could not be opened, and whether one is being opened.
         self._failure: DeliveryError | None = None
         self._is_connecting = False
-        self._target = target
-        self._transport = transport
-        self._deadline = deadline
         self._streams: list[DestinationStream] = []
 
     __struct_fields__ = ("url", "attempt")

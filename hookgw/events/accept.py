@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -78,6 +79,7 @@ class SeesStates(Protocol):
     def note(self, event: Event) -> object: ...
 
 
+@dataclass(eq=False, repr=False)
 class EventIntake:
     """Accepts events.
 
@@ -87,33 +89,20 @@ class EventIntake:
         accepted: hears of new events; it must return at once.
     """
 
-    def __init__(
-        self,
-        settings: EventsSettings,
-        catalog: Catalog,
-        registry: Registry,
-        outbox: LimitedOutbox,
-        dispatcher: Dispatcher,
-        states: SeesStates,
-        hooks: Hooks,
-        metrics: Metrics,
-        *,
-        server_url: str | None,
-        catch_up: Callable[[], Awaitable[None]],
-        accepted: Callable[[Sequence[Event]], None] = lambda _: None,
-    ) -> None:
-        self._accepted = accepted
-        self._catch_up = catch_up
-        self._dispatcher = dispatcher
-        self._settings = settings
-        self._catalog = catalog
-        self.schemas = None if settings.validate == "off" else SchemaBook(catalog)
-        self._registry = registry
-        self._outbox = outbox
-        self._states = states
-        self._hooks = hooks
-        self._metrics = metrics
-        self._server_url = server_url
+    _settings: EventsSettings
+    _catalog: Catalog
+    _registry: Registry
+    _outbox: LimitedOutbox
+    _dispatcher: Dispatcher
+    _states: SeesStates
+    _hooks: Hooks
+    _metrics: Metrics
+    _server_url: str | None
+    _catch_up: Callable[[], Awaitable[None]]
+    _accepted: Callable[[Sequence[Event]], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.schemas = None if self._settings.validate == "off" else SchemaBook(self._catalog)
         self._turns = AppendTurns()
         self._long_work = long_work()
         self._observed_until = math.inf

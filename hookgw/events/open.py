@@ -35,9 +35,9 @@ def open_events(
         states,
         core.hooks,
         core.metrics,
-        server_url=core.settings.server.public_url,
-        catch_up=core.refresh.catch_up,
-        accepted=accepted,
+        core.settings.server.public_url,
+        core.refresh.catch_up,
+        accepted,
     )
     erasures = Erasures(
         core.registry,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -166,6 +167,7 @@ _content_of = msgspec.json.Decoder(Content, float_hook=float).decode
 _status_of = msgspec.json.Decoder(_Status).decode
 
 
+@dataclass(eq=False, repr=False)
 class StoredMessages:
     """Finds messages, and their files.
 
@@ -176,13 +178,10 @@ class StoredMessages:
         media: opens files.
     """
 
-    def __init__(
-        self, history: DeliveryHistory, registry: Registry, connectors: Connectors, media: MediaDownloads
-    ) -> None:
-        self._history = history
-        self._registry = registry
-        self._connectors = connectors
-        self._media = media
+    _history: DeliveryHistory
+    _registry: Registry
+    _connectors: Connectors
+    _media: MediaDownloads
 
     async def find(self, name: str, query: MessageQuery) -> MessagePage:
         """Return a page of messages of an instance.

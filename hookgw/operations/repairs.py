@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -113,6 +114,7 @@ class Repairs:
             await self._instances.connect(instance)
 
 
+@dataclass(eq=False, repr=False)
 class Mutes:
     """The groups of problems that are muted, by their ids, for all nodes.
 
@@ -120,13 +122,12 @@ class Mutes:
         alone: holds a lock in a fleet: a change reads all of them, and writes all of them.
     """
 
-    def __init__(
-        self, store: Store, audit: Audit, clock: Clock, alone: Callable[[], AbstractAsyncContextManager[None]]
-    ) -> None:
-        self._store = store
-        self._audit = audit
-        self._clock = clock
-        self._alone = alone
+    _store: Store
+    _audit: Audit
+    _clock: Clock
+    _alone: Callable[[], AbstractAsyncContextManager[None]]
+
+    def __post_init__(self) -> None:
         self._lock = trio.Lock()
 
     async def all(self) -> dict[str, Mute]:

@@ -99,6 +99,7 @@ class Lanes(NamedTuple):
     silent: list[str]
 
 
+@dataclass(eq=False, repr=False)
 class InstanceConnections:
     """The connections of instances.
 
@@ -108,12 +109,9 @@ class InstanceConnections:
         silent: the nodes that did not answer.
     """
 
-    def __init__(
-        self, found: dict[str, InstanceConnection], shards: Collection[int], silent: list[str]
-    ) -> None:
-        self._found = found
-        self._shards = shards
-        self.silent = silent
+    _found: dict[str, InstanceConnection]
+    _shards: Collection[int]
+    silent: list[str]
 
     def of(self, instance: Instance) -> InstanceConnection:
         """Return the connection of an instance.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol
 
@@ -43,6 +44,7 @@ class OutboxStatements(Protocol[C_contra]):
     def last_attempt(self, connection: C_contra, seq: int) -> Attempt | None: ...
 
 
+@dataclass(eq=False, repr=False)
 class CommittedOutbox(ABC, Generic[C, Tx]):
     """The pending deliveries; see :class:`hookgw.store.Outbox`.
 
@@ -53,31 +55,22 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         held: returns what is held back: nothing if a file has one writer.
     """
 
-    def __init__(
-        self,
-        commits: GroupCommit[Tx],
-        lanes: ConnectionReader[C],
-        background: ConnectionReader[C],
-        clock: Clock,
-        records: ShelvedRecords[C, Tx],
-        statements: OutboxStatements[C],
-        known_version: Callable[[], int] | None = None,
-        held: Callable[[], Held] = Held,
-    ) -> None:
-        self.held = held
-        self._known_version = known_version
-        self._records = records
-        self._commits = commits
-        self._lanes = lanes
-        self._background = background
-        self._clock = clock
-        self._sql = statements
+    _commits: GroupCommit[Tx]
+    _lanes: ConnectionReader[C]
+    _background: ConnectionReader[C]
+    _clock: Clock
+    _records: ShelvedRecords[C, Tx]
+    _sql: OutboxStatements[C]
+    _known_version: Callable[[], int] | None = None
+    held: Callable[[], Held] = Held
+
+    def __post_init__(self) -> None:
         # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
-        self.settle_nowait = commits.settle_nowait
-        self.wait_settled = commits.wait_settled
-        self.wait_settle_capacity = commits.wait_settle_capacity
-        self.flush = commits.flush
-        self.subscribe = commits.subscribe
+        self.settle_nowait = self._commits.settle_nowait
+        self.wait_settled = self._commits.wait_settled
+        self.wait_settle_capacity = self._commits.wait_settle_capacity
+        self.flush = self._commits.flush
+        self.subscribe = self._commits.subscribe
 
     @abstractmethod
     def _new_events(self, appends: Sequence[Append], now: float) -> list[AppendedEvent]:

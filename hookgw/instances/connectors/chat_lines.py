@@ -8,6 +8,7 @@ line.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -49,6 +50,7 @@ class ChatLines:
             self._last[chat] = last
 
 
+@dataclass(eq=False, repr=False)
 class ChatLinePlace:
     """A message in line.
 
@@ -58,19 +60,14 @@ class ChatLinePlace:
         before: a place for which it waits.
     """
 
-    def __init__(
-        self,
-        session: ConnectorSession,
-        message: Message,
-        before: ChatLinePlace | None,
-        note_left: Callable[[], None],
-    ) -> None:
-        self.must_wait = before is not None or message.delay > 0
+    _session: ConnectorSession
+    _message: Message
+    before: ChatLinePlace | None
+    _note_left: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self.must_wait = self.before is not None or self._message.delay > 0
         self.left = trio.Event()
-        self._session = session
-        self._message = message
-        self.before = before
-        self._note_left = note_left
 
     def in_line(self) -> ChatLinePlace | None:
         """Return this place, or the last one before it, that has not left the line; ``None`` if all have."""

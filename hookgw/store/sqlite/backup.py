@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -56,20 +57,16 @@ Progress = Callable[[int, int], None]
 sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
+@dataclass(eq=False, repr=False)
 class OnlineBackup:
     """Copies the data file with the connection that writes. ``in_use`` is held by the thread that uses it."""
 
-    def __init__(
-        self,
-        writer: sqlite3.Connection,
-        in_use: threading.Lock,
-        path: Path,
-        threads: Threads = SYSTEM_THREADS,
-    ) -> None:
-        self._writer = writer
-        self._in_use = in_use
-        self._path = path
-        self._threads = threads
+    _writer: sqlite3.Connection
+    _in_use: threading.Lock
+    _path: Path
+    _threads: Threads = SYSTEM_THREADS
+
+    def __post_init__(self) -> None:
         self._thread = trio.CapacityLimiter(1)
 
     async def back_up(self, file: Path, on_progress: Progress, *, min_free: int = 0) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -63,22 +64,18 @@ async def serve(
             server.stop()
 
 
+@dataclass(eq=False, repr=False)
 class Server:
     """The connections of one call of :func:`serve`."""
 
-    def __init__(
-        self,
-        app: Application,
-        settings: ServerSettings,
-        certificates: Certificates | None,
-        hub: Hub = NO_HUB,
-    ) -> None:
-        self._app = app
-        self._hub = hub
-        self._settings = settings
-        self._certificates = certificates
-        self._timeouts = ClientTimeouts(settings)
-        self._limits = ConnectionLimits(settings, self._timeouts)
+    _app: Application
+    _settings: ServerSettings
+    _certificates: Certificates | None
+    _hub: Hub = NO_HUB
+
+    def __post_init__(self) -> None:
+        self._timeouts = ClientTimeouts(self._settings)
+        self._limits = ConnectionLimits(self._settings, self._timeouts)
         self._known_heads = KnownHeads()
         self._stopping = trio.Event()
         self._emptied = trio.Event()
