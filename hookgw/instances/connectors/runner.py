@@ -200,10 +200,10 @@ class Connectors:
                 self._event_rules,
                 self._states.changed,
                 self._event_left_out,
-                former_servers=former_servers,
-                load_coverage=self._load_coverage,
-                report_gap=self._report_gap,
-                pairing_number=pairing_number,
+                former_servers,
+                self._load_coverage,
+                self._report_gap,
+                pairing_number,
             )
             self._leave_closing(instance.name)
             running.nursery.start_soon(

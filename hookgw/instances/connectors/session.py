@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
@@ -88,6 +89,7 @@ class EventRules(NamedTuple):
     max_data: int
 
 
+@dataclass(eq=False, repr=False)
 class ConnectorSession:
     """One connected instance. Connectors see it as :class:`hookgw.records.connectors.Session`.
 
@@ -107,27 +109,23 @@ class ConnectorSession:
         coverage: until when everything of the network is stored.
     """
 
-    def __init__(
-        self,
-        instance: Instance,
-        connector: ContainedConnector,
-        accept: Accept,
-        load_state: LoadState,
-        clock: Clock,
-        clients: ConnectorClients,
-        ingest_urls: IngestUrls,
-        media: InboundMedia,
-        event_rules: EventRules,
-        closing_changed: Callable[[str], None] = lambda _: None,
-        event_left_out: Callable[[str, str, str], None] = lambda *_: None,
-        *,
-        former_servers: frozenset[Origin] = frozenset(),
-        load_coverage: LoadCoverage = no_coverage,
-        report_gap: Callable[[str, float, float], None] = lambda *_: None,
-        pairing_number: str | None = None,
-    ) -> None:
-        self.connector = connector
-        self.pairing_number = pairing_number
+    _instance: Instance
+    connector: ContainedConnector
+    _accept: Accept
+    _load_state: LoadState
+    _clock: Clock
+    _clients: ConnectorClients
+    _ingest_urls: IngestUrls
+    _media: InboundMedia
+    _event_rules: EventRules
+    _closing_changed: Callable[[str], None] = lambda _: None
+    _event_left_out: Callable[[str, str, str], None] = lambda *_: None
+    _former_servers: frozenset[Origin] = frozenset()
+    _load_coverage: LoadCoverage = no_coverage
+    _report_gap: Callable[[str, float, float], None] = lambda *_: None
+    pairing_number: str | None = None
+
+    def __post_init__(self) -> None:
         self.state = ConnectionState.CLOSE
         self.close_reason = "The connector has not reported a connection yet."
         self.close_message = ""
@@ -144,30 +142,19 @@ class ConnectorSession:
         self.changed = trio.Event()
         self.ended = trio.Event()
         self.calls: set[trio.CancelScope] = set()
-        self._instance = instance
         # Those of this run: changed ones count from the next run on.
-        self._options = connector.option_rules.with_defaults(instance.options)
-        self._accept = accept
-        self._load_state = load_state
+        self._options = self.connector.option_rules.with_defaults(self._instance.options)
         self._saving = trio.Lock()
-        self._clock = clock
-        self._clients = clients
         self._http: httpx.AsyncClient | None = None
-        self._given_options = instance.options
-        self._former_servers = former_servers
-        self._ingest_urls = ingest_urls
-        self._media = media
-        self._event_rules = event_rules
-        self._closing_changed = closing_changed
-        self._event_left_out = event_left_out
+        self._given_options = self._instance.options
         self._is_closed = False
         self._calls_in_progress = 0
         self.coverage = Coverage(
             lambda: self._instance.catch_up,
-            clock.wall,
-            lambda: load_coverage(self.instance_id),
+            self._clock.wall,
+            lambda: self._load_coverage(self.instance_id),
             self.emit_all,
-            lambda begin, end: report_gap(self.instance, begin, end),
+            lambda begin, end: self._report_gap(self.instance, begin, end),
         )
         self._held_back = 0  # how many tasks wait for the store to take their events
         self._holding_reason = ""  # why, as it was logged last
