@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -139,12 +140,7 @@ def parse_text_message(body: Any) -> TextMessage:
         parts.common["mentions_everyone"] |= found[1].get("everyOne") is True
     link_preview = parts.options.read(as_bool, True, "linkPreview")
     parts.finish()
-    return TextMessage(
-        **parts.common,
-        text=text,
-        mentions=mentions,
-        link_preview=link_preview,
-    )
+    return TextMessage(**parts.common, text=text, mentions=mentions, link_preview=link_preview)
 
 
 def parse_media_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMessage:
@@ -155,54 +151,29 @@ def parse_media_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
     """
     parts = _Parts(body, "mediaMessage")
     kind = parts.content.need(one_of([*MediaKind]), "image", "mediatype", "mediaType")
-    media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "media")
-    mimetype = parts.content.pick(_line, "mimetype")
+    file = parts.file(files, "media")
     caption = parts.content.read(_text_or_empty, "", "caption")
     file_name = parts.content.read(_line, "", "fileName")
     parts.finish()
-    return MediaMessage(
-        **parts.common,
-        kind=MediaKind(kind),
-        url=media.url,
-        content=media.content,
-        mimetype=mimetype or media.mimetype,
-        caption=caption,
-        file_name=file_name,
-    )
+    return MediaMessage(**parts.common, **file, kind=MediaKind(kind), caption=caption, file_name=file_name)
 
 
 def parse_audio_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMessage:
     """Read the body of ``sendWhatsAppAudio``; see :func:`parse_media_message`."""
     parts = _Parts(body, "audioMessage")
-    media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "audio")
-    mimetype = parts.content.pick(_line, "mimetype")
+    file = parts.file(files, "audio")
     may_convert = parts.options.read(as_bool, True, "encoding")
     parts.finish()
-    return MediaMessage(
-        **parts.common,
-        kind=MediaKind.AUDIO,
-        url=media.url,
-        content=media.content,
-        mimetype=mimetype or media.mimetype,
-        is_voice=True,
-        may_convert=may_convert,
-    )
+    return MediaMessage(**parts.common, **file, kind=MediaKind.AUDIO, is_voice=True, may_convert=may_convert)
 
 
 def parse_sticker_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMessage:
     """Read the body of ``sendSticker``; see :func:`parse_media_message`."""
     parts = _Parts(body, "stickerMessage")
     # Evolution API 1 calls it an image.
-    media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "sticker", "image")
-    mimetype = parts.content.pick(_line, "mimetype")
+    file = parts.file(files, "sticker", "image")
     parts.finish()
-    return MediaMessage(
-        **parts.common,
-        kind=MediaKind.STICKER,
-        url=media.url,
-        content=media.content,
-        mimetype=mimetype or media.mimetype,
-    )
+    return MediaMessage(**parts.common, **file, kind=MediaKind.STICKER)
 
 
 def parse_location_message(body: Any) -> LocationMessage:
@@ -213,13 +184,7 @@ def parse_location_message(body: Any) -> LocationMessage:
     name = parts.content.read(_line, "", "name")
     address = parts.content.read(_line, "", "address")
     parts.finish()
-    return LocationMessage(
-        **parts.common,
-        latitude=latitude,
-        longitude=longitude,
-        name=name,
-        address=address,
-    )
+    return LocationMessage(**parts.common, latitude=latitude, longitude=longitude, name=name, address=address)
 
 
 def parse_contact_message(body: Any) -> ContactMessage:
@@ -275,7 +240,8 @@ def parse_edit(body: Any) -> Edit:
     """Read the body of ``updateMessage``. Without ``number``, the chat is that of the message."""
     fields = Fields(("", as_object(body, "The body")))
     number = fields.pick(number_of, "number")
-    key = fields.need(_own_key, _NO_KEY, "key")
+    # Only one's own messages can be edited.
+    key = fields.need(partial(_key, from_me=True), _NO_KEY, "key")
     text = fields.need(text_up_to(MAX_TEXT), "", "text")
     fields.finish()
     return Edit(number=number or key.remote_jid, key=key, text=text)
@@ -332,6 +298,12 @@ class _Parts:
             "mentions_everyone": self.options.read(as_bool, False, "mentionsEveryOne", "everyOne"),
         }
         self._outer = outer
+
+    def file(self, files: Mapping[str, bytes], *names: str) -> dict[str, Any]:
+        """Return the file of a message, and its type, as its fields; see :func:`parse_media_message`."""
+        found: dict[str, Any] = self.content.need(partial(_media, files=files), {}, *names)
+        mimetype = self.content.pick(_line, "mimetype")
+        return found | {"mimetype": mimetype or found.get("mimetype")}
 
     def _quoted(self, value: Any, where: str) -> tuple[MessageKey, dict[str, Any] | None] | None:
         quoted = as_object(value, where)
@@ -447,13 +419,8 @@ def _read_key(fields: Fields, *, chat: str | None = None, from_me: bool = False)
     return MessageKey(remote_jid=remote_jid, id=message_id, from_me=from_me, participant=participant or None)
 
 
-def _key(value: Any, where: str) -> MessageKey:
-    return _read_key(Fields((where, as_object(value, where))))
-
-
-def _own_key(value: Any, where: str) -> MessageKey:
-    # Only one's own messages can be edited.
-    return _read_key(Fields((where, as_object(value, where))), from_me=True)
+def _key(value: Any, where: str, *, from_me: bool = False) -> MessageKey:
+    return _read_key(Fields((where, as_object(value, where))), from_me=from_me)
 
 
 def _contact(value: Any, where: str) -> Contact:
@@ -469,13 +436,7 @@ def _contact(value: Any, where: str) -> Contact:
     return contact
 
 
-class _Media(msgspec.Struct, frozen=True):
-    url: str | None = None
-    content: bytes | None = None
-    mimetype: str | None = None
-
-
-def _media(value: Any, where: str, files: Mapping[str, bytes]) -> _Media:
+def _media(value: Any, where: str, files: Mapping[str, bytes]) -> dict[str, Any]:
     text = as_text(value, where)
     if _URL.match(text[:16]):
         if len(text) > MAX_URL or not _URL.fullmatch(text):
@@ -485,17 +446,17 @@ def _media(value: Any, where: str, files: Mapping[str, bytes]) -> _Media:
                 where=where,
                 most=MAX_URL,
             )
-        return _Media(url=text)
+        return {"url": text}
     mimetype = None
     if found := _DATA_URL.match(text[:MAX_LINE]):
         text, mimetype = text[found.end() :], found[1].lower() or None
     if text in files:
-        return _Media(content=files[text], mimetype=mimetype)
+        return {"content": files[text], "mimetype": mimetype}
     try:
         content = decode_base64(text.encode())
     except ValueError:
         raise Invalid(NO_MEDIA(where=where)) from None
-    return _Media(content=content, mimetype=mimetype)
+    return {"content": content, "mimetype": mimetype}
 
 
 def decode_base64(text: bytes) -> bytes:
