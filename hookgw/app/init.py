@@ -95,8 +95,11 @@ def _prepare_compose_file(file: Path) -> None:
             f"{others[0]} is here, which is not hookgw's. Use an empty folder, or a clone of hookgw."
         )
     if not file.exists():
+        # In the installed package, or beside it in a checkout.
+        installed = resources.files("hookgw.app") / "compose.yaml"
+        source = installed if installed.is_file() else Path(__file__).parents[2] / "compose.yaml"
         try:
-            file.write_text(_compose_file(), encoding="utf-8")
+            file.write_text(source.read_text("utf-8"), encoding="utf-8")
         except OSError:
             file.unlink(missing_ok=True)  # a part of it would be taken for another program's
             raise
@@ -111,14 +114,6 @@ def _prepare_compose_file(file: Path) -> None:
             "compose.yaml is here, and has no profile whatsapp: it is another program's, or that of a former "
             "hookgw. Use an empty folder, or take compose.yaml of this version."
         )
-
-
-def _compose_file() -> str:
-    """Return compose.yaml: in the installed package, or beside it in a checkout."""
-    installed = resources.files("hookgw.app") / "compose.yaml"
-    if installed.is_file():
-        return installed.read_text("utf-8")
-    return (Path(__file__).parents[2] / "compose.yaml").read_text("utf-8")
 
 
 def _add_to_env(file: Path, keys: Mapping[str, int]) -> tuple[list[str], list[str]]:

@@ -51,9 +51,8 @@ class LongWork:
         self._spent = 0.0
         # The same on Trio's clock, which a test may have stopped.
         self._rest_due = 0.0
-        # The two instances that were active last, and when.
-        self._newest, self._newest_at = "", -_ACTIVE
-        self._second, self._second_at = "", -_ACTIVE
+        # The instance that was active last, when that was, and when another one was.
+        self._newest, self._newest_at, self._second_at = "", -_ACTIVE, -_ACTIVE
         # When an instance's next large append may begin.
         self._free_at: dict[str, float] = {}
         self._appending = KeyedLocks()
@@ -61,8 +60,7 @@ class LongWork:
     def active(self, holder: str) -> None:
         """Note that an instance raised an event."""
         if holder != self._newest:
-            self._second, self._second_at = self._newest, self._newest_at
-            self._newest = holder
+            self._newest, self._second_at = holder, self._newest_at
         self._newest_at = self._trio_time()
 
     async def run(self, holder: str, steps: Generator[None, None, _T]) -> _T:

@@ -38,10 +38,6 @@ ACCOUNT_PRESENCES = ("available", "unavailable")
 MAX_SETTING = 4096
 
 
-def _text_or_object(value: Any, where: str) -> str | dict[str, Any]:
-    return value if isinstance(value, str) else as_object(value, where)
-
-
 TAGS_SCHEMA: Schema = {
     "type": "object",
     "description": "Tags of an instance: names with values.",
@@ -94,7 +90,11 @@ CREATION = (
     ),
     Field(
         name="webhook",
-        kind=Kind(_text_or_object, ref("RegistrationRequest"), dict),
+        kind=Kind(
+            lambda value, where: value if isinstance(value, str) else as_object(value, where),
+            ref("RegistrationRequest"),
+            dict,
+        ),
         meaning="The registration to set with the instance.",
         when_set=None,
         option=Option("Also register this URL for its events.", "URL"),

@@ -39,6 +39,7 @@ _READABLE = 32
 _COMPARED = 40
 _CANDIDATES = 5
 _SIMILAR = 0.6
+"""The least similarity of a suggestion, from 0 to 1; the default of ``difflib.get_close_matches``."""
 _MEANT = {
     "MESSAGE": "MESSAGES_UPSERT",
     "MESSAGES": "MESSAGES_UPSERT",
@@ -66,7 +67,6 @@ _MEANT = {
 """What the names of other systems mean here, such as those of WAHA, the Cloud API and wuzapi."""
 _EVERY = {"ALL", "ANY", "EVERY", "EVERYTHING", "*"}
 """What other systems call every kind."""
-"""The least similarity of a suggestion, from 0 to 1; the default of ``difflib.get_close_matches``."""
 
 # os.urandom releases the interpreter lock, which costs a switch of threads for each event.
 random_ids = random.Random()  # noqa: S311 -- seeded by the system; event ids are not secret

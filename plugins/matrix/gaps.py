@@ -118,7 +118,7 @@ class Gaps:
                 # The account has left the room, or is banned from it.
                 log.warning("gap not readable", reason=str(error))
                 break
-            page, is_last = await in_turns(_newer_than(page, known))
+            page, is_last = await in_turns(_behind(page, known))
             if page:
                 oldest = page
                 parts.append(_Part(begin, to, text(page[0].get("event_id"))))
@@ -170,7 +170,7 @@ class Gaps:
         page, end = await self._page(room, part.begin, part.to)
         asked = {part.begin}
         for _ in range(PAGE):
-            page, is_whole = await self._session.in_turns(_not_older_than(page, part.oldest))
+            page, is_whole = await self._session.in_turns(_behind(page, part.oldest, skips=0))
             if is_whole or not end or end in asked:
                 break
             # Fewer events than the first time, or none: all of a page may be filtered, or left out.
@@ -306,19 +306,10 @@ def _reversed(found: Any) -> Generator[None, None, Timeline]:
     return page
 
 
-def _newer_than(page: Timeline, id_: str | None) -> Generator[None, None, tuple[Timeline, bool]]:
-    """Return the events after another one, and whether that one is among them."""
+def _behind(page: Timeline, id_: str | None, skips: int = 1) -> Generator[None, None, tuple[Timeline, bool]]:
+    """Return the events after another one, and whether that is there; with ``skips=0`` it is the first."""
     for index, event in enumerate(page):
         if id_ and event.get("event_id") == id_:
-            return page[index + 1 :], True
-        yield
-    return page, False
-
-
-def _not_older_than(page: Timeline, id_: str) -> Generator[None, None, tuple[Timeline, bool]]:
-    """Return an event and those after it, and whether it is among them."""
-    for index, event in enumerate(page):
-        if event.get("event_id") == id_:
-            return page[index:], True
+            return page[index + skips :], True
         yield
     return page, False

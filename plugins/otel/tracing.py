@@ -101,15 +101,11 @@ class Tracer:
     Args:
         options: whether to make spans, and of how many traces.
         add: takes each finished span.
-        now: reads the time, in seconds since the epoch.
     """
 
-    def __init__(
-        self, options: Options, add: Callable[[Span], None], now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, options: Options, add: Callable[[Span], None]) -> None:
         self.use(options)
         self._add = add
-        self._now = now
         # Nothing tells when the last delivery of an event is finished: the oldest entries are dropped.
         self._begun: OrderedDict[tuple[str, str], _Begun] = OrderedDict()
 
@@ -123,7 +119,7 @@ class Tracer:
         if not self._is_on:
             return
         given = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
-        now = self._now()
+        now = time.time()
         for event in events:
             context = self._context_of(event)
             if given is not None:
@@ -146,7 +142,7 @@ class Tracer:
 
     def accepted(self, event: Event) -> None:
         """Make the span of an event that is on disk."""
-        context, now = self._context_of(event), self._now()
+        context, now = self._context_of(event), time.time()
         begun = self._begun.get((event.instance, event.id)) or _Begun(context, now)
         begun.is_accepted = True
         if self._is_on and context.is_sampled:
@@ -232,7 +228,7 @@ class Tracer:
             attributes["hookgw.label"] = registration.label
         if reason is not None:
             attributes["error.type"] = "dead letter"
-        now = self._now()
+        now = time.time()
         self._add(
             Span(
                 context.trace,

@@ -254,7 +254,8 @@ def _webhook(
     if not enabled:
         notes.append("webhook: it is disabled in Evolution API, so it is imported as disabled.")
     given = found.get("events")
-    names = [_canonical(name) for name in given if isinstance(name, str)] if isinstance(given, list) else []
+    names = [fold_kind(name) for name in given if isinstance(name, str)] if isinstance(given, list) else []
+    names = ["GROUPS_UPDATE" if name == "GROUP_UPDATE" else name for name in names]
     events = [name for name in names if name in kinds]
     unknown = sorted(set(names) - set(events))
     if unknown:
@@ -289,11 +290,6 @@ def _webhook(
         "timeout": _TIMEOUT,
         **({"plugins": {ENVELOPE: {}}} if envelope else {}),
     }
-
-
-def _canonical(kind: str) -> str:
-    name = fold_kind(kind)
-    return "GROUPS_UPDATE" if name == "GROUP_UPDATE" else name
 
 
 def _headers(found: Any, *, envelope: bool, notes: list[str]) -> dict[str, str]:
