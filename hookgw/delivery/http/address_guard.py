@@ -125,7 +125,9 @@ class AddressGuard:
             return None
 
     def refusal(self, address: str, port: int) -> str | None:
-        """Return why the address must not be dialled, with the setting that would allow it, or ``None``.
+        """Return why the address must not be dialled, with the setting that would allow it if there is one.
+
+        ``None`` if it may be.
 
         The port is named in the reason, and checked only for hookgw's own addresses; see
         :meth:`port_refusal`.

@@ -229,9 +229,9 @@ def test_ids_come_in_the_order_of_their_index(connection: Explaining, name: str)
     STATEMENTS[name](connection)
     [searched] = [line for line in connection.plan if "INDEX remembered" in line]
     assert searched.startswith("SEARCH events USING")
-    # A walk sorts one part, to know which row is the last one.
+    # A walk sorts one part, to know which row is the last one. Newer versions of SQLite sort none.
     sorts = [line for line in connection.plan if "TEMP B-TREE FOR" in line and "DISTINCT" not in line]
-    assert len(sorts) == (name == "names of ids")
+    assert len(sorts) <= (name == "names of ids")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,8 @@ def test_counting_by_instance_sorts_no_more_than_a_part_of_one_lane(connection: 
     )
     connection.plan.clear()
     assert outbox.pending_counts(connection) == {("reg", "shop"): (1, 2), ("reg", "mall"): (1, 2)}  # type: ignore[arg-type]
-    walks = [line for line in connection.plan if "INDEX outbox" in line]
+    # "COVERING" in newer versions of SQLite.
+    walks = [line.replace("COVERING ", "") for line in connection.plan if "INDEX outbox" in line]
     assert walks == [
         "SCAN deliveries USING INDEX outbox",
         "SEARCH deliveries USING INDEX outbox (registration=? AND lane=? AND position>?)",
