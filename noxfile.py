@@ -411,7 +411,7 @@ def site(session: nox.Session) -> None:
     session.run("python", "-m", "tests.support.site", *(session.posargs or ["site"]))
 
 
-@nox.session(python=PYTHONS[-1], default=False)
+@nox.session(python=NEWEST, default=False)
 def binary(session: nox.Session) -> None:
     """Build ``dist/hookgw``, one file, and test it without Python on the path: two minutes."""
     # Not editable: the wheel has what users get, such as the first-party plugins.
