@@ -19,7 +19,7 @@ class KindsPage:
     async def show(self) -> Response:
         return await self._site.render(
             "kinds.html",
-            kinds=[kind for kind in self._site.gateway.catalog if not kind.operational],
+            kinds=self._site.gateway.catalog.of_instances(),
             operational=[kind for kind in self._site.gateway.catalog if kind.operational],
             json=lambda value: msgspec.json.format(msgspec.json.encode(value)).decode(),
         )

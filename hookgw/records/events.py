@@ -288,9 +288,13 @@ class Catalog:
         """Return as :meth:`get` does, or else a former kind, of which no more than the name is known."""
         return self.get(spelling) or self._former.get(fold_kind(spelling))
 
+    def of_instances(self) -> list[EventKind]:
+        """Return the kinds that events of instances may have: all but the operational ones."""
+        return [kind for kind in self if not kind.operational]
+
     def stored(self) -> list[str]:
-        """Return the names of all kinds that events of instances may have, former ones at the end."""
-        present = [kind.name for kind in self if not kind.operational]
+        """Return the names of the kinds of instances; last, those whose plugins may be gone."""
+        present = [kind.name for kind in self.of_instances()]
         return present + sorted(self._former.keys() - self._kinds.keys())
 
     def resolve(

@@ -219,7 +219,7 @@ def keep_every_kind(
     """
     if old is None or old.events or change.events is UNSET:
         return change
-    shown = {kind.name for kind in catalog if not kind.operational}
+    shown = {kind.name for kind in catalog.of_instances()}
     return msgspec.structs.replace(change, events=()) if shown <= {*change.events} else change
 
 

@@ -146,7 +146,7 @@ def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:
 
 def _show_kinds(registration: Registration, showing: Showing) -> list[str]:
     # Spelled out, as Evolution API does: its clients show this list.
-    return list(registration.events) or [kind.name for kind in showing.catalog if not kind.operational]
+    return list(registration.events) or [kind.name for kind in showing.catalog.of_instances()]
 
 
 def _check_rate(value: Any, where: str) -> Rate | None:

@@ -416,8 +416,8 @@ class RegistrationService:
                 "The receiver of this registration fetches: there is no URL to test. Emit an event instead.",
             )
         # Of a kind whose plugin is gone, no example is known.
-        wanted = sorted(registration.events, key=lambda name: name not in self._catalog)
-        chosen = self._catalog.resolve(kind or next(iter(wanted), _USUAL_KIND), "event", stored=True)
+        first = min(registration.events, key=lambda name: name not in self._catalog, default=_USUAL_KIND)
+        chosen = self._catalog.resolve(first if kind is None else kind, "event", stored=True)
         at = self._clock.wall()
         event = Event(
             id=new_event_id(at),

@@ -117,7 +117,7 @@ class WebhookPage:
             tabs=tabs if registration is not None else ["settings"],
             registration=registration,
             webhook=values_of(gateway, instance, form if tab == "settings" else None, label),
-            kinds=[kind for kind in gateway.catalog if not kind.operational],
+            kinds=gateway.catalog.of_instances(),
             error=error,
             is_refused=form is not None and tab == "settings",
             **shown,

@@ -135,7 +135,7 @@ class InstancePage:
             pages = self._gateway.hooks.dashboard_pages()
             values |= {
                 "may_send": "sendText" in self._gateway.instances.capabilities(instance),
-                "kinds": self._kinds(),
+                "kinds": self._gateway.catalog.of_instances(),
                 "usual_kind": _USUAL_KIND,
                 "once": new_token(),
                 "plugin_pages": [page for page in pages if page.of_instance],
@@ -149,16 +149,13 @@ class InstancePage:
         elif tab is WEBHOOKS:
             values["has_webhooks"] = bool(self._gateway.registrations.of_instance(instance))
             values["webhook"] = self._webhooks.values(instance, form if at == "webhook" else None)
-            values["kinds"] = self._kinds()
+            values["kinds"] = self._gateway.catalog.of_instances()
         elif tab is KEYS:
             values |= {"keys": self._keys.rows(instance), "key_inputs": [*inputs_of(FIELDS)]}
         elif tab is SETTINGS:
             values |= await self._settings.values(found, form, at)
         name = f"instance_{tab.name}.html" if tab.name else "instance.html"
         return await self._site.render(name, error=error, **values)
-
-    def _kinds(self) -> list[Any]:
-        return [kind for kind in self._gateway.catalog if not kind.operational]
 
     async def live(self, instance: str) -> Response:
         found = self._gateway.instances.get(instance)
