@@ -14,7 +14,7 @@ KEY = "plugin_kinds"
 
 
 async def load_former_kinds(store: Records, catalog: Catalog, registry: Registry) -> None:
-    """Add the kinds to the catalog that plugins of earlier starts had, and those that registrations name.
+    """Add to the catalog the kinds of plugins of earlier starts, and the kinds that registrations name.
 
     Call it in the block of :meth:`~hookgw.core.this_node.ThisNode.starting`: the nodes of a fleet share the
     stored list, and may have different plugins.

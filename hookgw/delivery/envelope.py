@@ -9,7 +9,7 @@ from hookgw.records.events import Event
 
 _encode = msgspec.json.Encoder().encode
 
-MOST_KEPT_BODY = 16
+MOST_BEGINNINGS = 16
 """So many beginnings of envelopes, or of heads, are kept: a global webhook gets the events of all
 instances."""
 
@@ -30,7 +30,7 @@ class Envelope:
         kind = event.kind, event.instance
         beginning = self._beginnings.get(kind)
         if beginning is None:
-            if len(self._beginnings) >= MOST_KEPT_BODY:
+            if len(self._beginnings) >= MOST_BEGINNINGS:
                 self._beginnings.clear()
             beginning = b'{"event":%b,"instance":%b,"data":' % (_encode(event.kind), _encode(event.instance))
             self._beginnings[kind] = beginning

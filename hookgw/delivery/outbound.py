@@ -38,7 +38,7 @@ logger = structlog.get_logger("hookgw.outbound")
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
 _LEAST_REQUESTS = 16
 
-PROXY_CHECK_TIMEOUT = 2.0
+URL_CHECK_TIMEOUT = 2.0
 """Seconds for looking up the host of a URL that is being registered."""
 
 
@@ -205,7 +205,7 @@ class OutboundHttp:
         """Return why the address guard, or OpenSSL, would refuse deliveries to a registration now.
 
         The sentences start with the name of the field. There are none for a disabled registration or an
-        unknown host. The lookup takes at most :data:`PROXY_CHECK_TIMEOUT` seconds.
+        unknown host. The lookup takes at most :data:`URL_CHECK_TIMEOUT` seconds.
         """
         if not registration.enabled or registration.is_pulled:
             return []
@@ -215,7 +215,7 @@ class OutboundHttp:
                 await self._contexts.get(registration.tls, registration.instance)
         except TlsFailed as refusal:  # such as a key that is too short for the system's policy
             return [f"tls: {refusal.message}"]
-        with trio.move_on_after(PROXY_CHECK_TIMEOUT):
+        with trio.move_on_after(URL_CHECK_TIMEOUT):
             try:
                 await self._dialer.vet(target.host, target.port, registration.instance, target.scheme)
             except Blocked as refusal:

@@ -17,7 +17,7 @@ from hookgw._version import __version__
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.light import in_task
 from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt
-from hookgw.delivery.envelope import MOST_KEPT_BODY, Envelope
+from hookgw.delivery.envelope import MOST_BEGINNINGS, Envelope
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, NoAttempt, Reached, TimedOut
 from hookgw.delivery.http.response import Response
@@ -138,7 +138,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         target = self.target
         if self.registration.by_events:
             target = target.for_kind(path_segment(event.kind))
-        if len(self.beginnings) >= MOST_KEPT_BODY:
+        if len(self.beginnings) >= MOST_BEGINNINGS:
             self.beginnings.clear()
         # Not kept, because it takes as much memory as the text, for each of thousands of lanes.
         head = RequestHead(target, self.headers)

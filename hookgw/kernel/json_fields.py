@@ -168,7 +168,11 @@ def unknown_field(where: str) -> str:
 
 
 def as_object(value: Any, where: str) -> dict[str, Any]:
-    """Return an object. ``[]`` is one without fields: PHP has one type for both, and writes it so."""
+    """Return an object. ``[]`` is one without fields: PHP has one type for both, and writes it so.
+
+    Raises:
+        WrongFields: it is something else.
+    """
     if value == []:
         return {}
     if not isinstance(value, dict):

@@ -307,7 +307,10 @@ def _reversed(found: Any) -> Generator[None, None, Timeline]:
 
 
 def _behind(page: Timeline, id_: str | None, skips: int = 1) -> Generator[None, None, tuple[Timeline, bool]]:
-    """Return the events after another one, and whether that is there; with ``skips=0`` it is the first."""
+    """Return the events after the given one, and whether the page has it.
+
+    With ``skips=0``, the given event comes first.
+    """
     for index, event in enumerate(page):
         if id_ and event.get("event_id") == id_:
             return page[index + skips :], True

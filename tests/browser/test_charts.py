@@ -8,6 +8,14 @@ from playwright.sync_api import Page, expect
 from tests.support.gateway_process import ReceiverProcess, Server
 
 
+def wait_counted(server: Server, name: str) -> None:
+    """Wait until the figures have a delivery: they are up to ten seconds old."""
+    for _ in range(80):
+        if server.get(f"/figures/find/{name}?webhook=default")["total"]["delivered"]:
+            break
+        time.sleep(0.25)
+
+
 def test_a_chart_says_its_values_and_filters_by_a_span(
     page: Page, server: Server, receiver: ReceiverProcess
 ) -> None:
@@ -17,10 +25,7 @@ def test_a_chart_says_its_values_and_filters_by_a_span(
     server.set("charted", receiver.url("/charted"))
     server.emit("charted", "CONNECTION_UPDATE", {"instance": "charted", "state": "open"})
     receiver.next("/charted")
-    for _ in range(80):  # figures are up to ten seconds old
-        if server.get("/figures/find/charted?webhook=default")["total"]["delivered"]:
-            break
-        page.wait_for_timeout(250)
+    wait_counted(server, "charted")
     path = "/dashboard/instances/charted/webhooks/default"
     page.goto(f"{path}?span=1h")
     plot = page.locator(".plot").first
@@ -78,10 +83,7 @@ def test_charts_are_shown_anew_unless_somebody_is_at_work_in_them(
     expect(delivered).to_have_text("0")
     server.emit("moving", "CONNECTION_UPDATE", {"instance": "moving", "state": "open"})
     receiver.next("/moving")
-    for _ in range(80):  # figures are up to ten seconds old
-        if server.get("/figures/find/moving?webhook=default")["total"]["delivered"]:
-            break
-        time.sleep(0.25)
+    wait_counted(server, "moving")
     page.locator("#charts").hover()
     page.clock.run_for(90_000)
     expect(delivered).to_have_text("0")

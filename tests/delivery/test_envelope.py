@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event
-from hookgw.delivery import MOST_KEPT_BODY as MOST_KEPT
+from hookgw.delivery import MOST_BEGINNINGS as MOST_KEPT
 from hookgw.delivery import Envelope, encode_envelope
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"

@@ -29,7 +29,7 @@ from hookgw import (
 )
 from hookgw.app import create_app, open_gateway
 from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.delivery import PROXY_CHECK_TIMEOUT as CHECK_TIMEOUT
+from hookgw.delivery import URL_CHECK_TIMEOUT as CHECK_TIMEOUT
 from hookgw.delivery import OutboundHttp, RequestHead, SystemResolver
 from hookgw.kernel import DAY, Duration, Forbidden, Size, parse_target
 from hookgw.plugins import Hooks, load_plugins

@@ -10,7 +10,7 @@ import trio
 
 from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, OutgoingDelivery, Registration, Response
 from hookgw.concurrency import Clock
-from hookgw.delivery import MOST_KEPT_BODY as MOST_KEPT
+from hookgw.delivery import MOST_BEGINNINGS as MOST_KEPT
 from hookgw.delivery import (
     AddressGuard,
     AttemptResult,

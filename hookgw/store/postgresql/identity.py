@@ -8,8 +8,9 @@ member of the fleet there: it stops its lanes, joins again, and reads everything
 
 A standby that was promoted counts as another server: it may lack the last commits, and gives the numbers of
 their transactions and deliveries to others. The numbers alone do not show that once another node has written
-there. So a node that remembered a lost delivery would settle the one that has its number now. The timeline
-shows it: each promotion begins a new one. Which commits got through, the server does not say.
+there. A node that remembers a lost delivery would then settle another delivery, which has the same number.
+The timeline shows a promotion: each one begins a new timeline. Which commits got through, the server does not
+say.
 """
 
 from __future__ import annotations

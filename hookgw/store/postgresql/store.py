@@ -357,7 +357,7 @@ def _adopt(server: Server, generation: int) -> int:
         if server.identity.is_former(found):
             # It lacks what was stored since, and would send again what has arrived.
             raise StartError(
-                "It is the primary of before a failover, and accepts writes still.",
+                "It is the former primary, from before a failover, and still accepts writes.",
                 "Stop it, or make it a standby. To go back to it for good, restart hookgw.",
             )
         check_server(connection, server.place)

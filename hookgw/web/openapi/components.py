@@ -48,7 +48,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[list[dict[str, Any]], dict[str, 
         for field in msgspec.structs.fields(struct):
             # A copy: msgspec may share one schema between the fields of a type.
             shown = dict(properties[field.encode_name])
-            # It says what hookgw fills in, not a client, and one that is an object is no code in Go.
+            # Clients read responses, and need no defaults. As one, an object does not compile in Go.
             shown.pop("default", None)
             if meaning := meanings.get(field.name):
                 shown["description"] = meaning[0].upper() + meaning[1:]
