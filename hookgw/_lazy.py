@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 
@@ -26,13 +28,12 @@ def public_names(package: str) -> Callable[[str], Any]:
     return find
 
 
-def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package whose names are in modules elsewhere.
+def names_of_stub(package: str) -> tuple[Callable[[str], Any], list[str]]:
+    """Return the ``__getattr__`` and ``__all__`` of a package whose stub imports its names from elsewhere.
 
-    Args:
-        package: its name.
-        homes: the module of each name. A module is imported at the first use of one of its names.
+    Type checkers read the same stub, ``__init__.pyi``. The first use of a name imports its module.
     """
+    homes = homes_of(package)
 
     def find(name: str) -> Any:
         home = homes.get(name)
@@ -42,4 +43,10 @@ def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    return find, sorted(homes)
+
+
+def homes_of(package: str) -> dict[str, str]:
+    """Return the module of each name of a package, from its stub."""
+    stub = Path(str(sys.modules[package].__file__)).with_name("__init__.pyi").read_text("utf-8")
+    return {name: home for home, name in re.findall(r"^from (\S+) import (\w+) as \2$", stub, re.MULTILINE)}

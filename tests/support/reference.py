@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from hookgw import HookgwError
+from hookgw._lazy import homes_of
 from hookgw.config import Section, Settings, join_yaml, known_keys
 from hookgw.instances import fields as instance_fields
 from hookgw.kernel import REQUIRED, Field, SecretOptions, Sentence, signing_keys
@@ -471,14 +472,12 @@ class _Writer:
                 "[pluggy marker](https://pluggy.readthedocs.io/en/stable/#implementations).",
             )
         elif isinstance(value, int | float):
-            module = import_module(self._page.module)
             self._add(f"```python\n{self._page.module}.{name} = {value:_}\n```")
-            self._add(self._prose(_comments(import_module(vars(module)["_HOME_OF"][name]))[name]))
+            self._add(self._prose(_comments(import_module(homes_of(self._page.module)[name]))[name]))
         elif isinstance(value, Sentence | functools.partial):
-            module = import_module(self._page.module)
             takes = "(**values) -> Sentence" if isinstance(value, functools.partial) else ": Sentence"
             self._add(f"```python\n{self._page.module}.{name}{takes}\n```")
-            self._add(self._prose(_comments(import_module(vars(module)["_HOME_OF"][name]))[name]))
+            self._add(self._prose(_comments(import_module(homes_of(self._page.module)[name]))[name]))
         elif isinstance(value, types.UnionType):
             self._union(name, value)
         elif name in vars(pytest_plugin):

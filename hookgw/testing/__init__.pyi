@@ -1,0 +1,31 @@
+from hookgw.testing.answers import Answer as Answer
+from hookgw.testing.answers import Close as Close
+from hookgw.testing.answers import Drip as Drip
+from hookgw.testing.answers import HalfClose as HalfClose
+from hookgw.testing.answers import Hang as Hang
+from hookgw.testing.answers import Pause as Pause
+from hookgw.testing.answers import Reset as Reset
+from hookgw.testing.answers import Send as Send
+from hookgw.testing.answers import Step as Step
+from hookgw.testing.answers import Stream as Stream
+from hookgw.testing.answers import answer as answer
+from hookgw.testing.answers import chunk as chunk
+from hookgw.testing.answers import close as close
+from hookgw.testing.answers import hang as hang
+from hookgw.testing.answers import raw as raw
+from hookgw.testing.answers import redirect as redirect
+from hookgw.testing.answers import reset as reset
+from hookgw.testing.connector import ConnectorCall as ConnectorCall
+from hookgw.testing.connector import FakeConnector as FakeConnector
+from hookgw.testing.connector import SentMessage as SentMessage
+from hookgw.testing.connector_run import running as running
+from hookgw.testing.kit import GatewayKit as GatewayKit
+from hookgw.testing.kit import open_kit as open_kit
+from hookgw.testing.received import Received as Received
+from hookgw.testing.receiver import Receiver as Receiver
+from hookgw.testing.receiver import open_receiver as open_receiver
+from hookgw.testing.session import EmittedEvent as EmittedEvent
+from hookgw.testing.session import FakeMediaSink as FakeMediaSink
+from hookgw.testing.session import FakeSession as FakeSession
+
+__all__: list[str]
