@@ -6,26 +6,8 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-
-def public_names(package: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package: it finds the names of the package's module ``public``.
-
-    A command that imports one module of a package must not load all others, so the package does not either.
-    """
-
-    def find(name: str) -> Any:
-        # Python asks here for a module of the package, too, before it imports it.
-        if not name.startswith("_") and find_spec(f"{package}.{name}") is None:
-            public = import_module(f"{package}.public")
-            if hasattr(public, name):
-                return getattr(public, name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-
-    return find
 
 
 def names_of_stub(package: str) -> tuple[Callable[[str], Any], list[str]]:

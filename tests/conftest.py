@@ -16,16 +16,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 from trio.testing import MockClock
 
-from hookgw.concurrency import Hub
-from hookgw.config import everything_in
-from hookgw.kernel import Schema
 from hookgw.manual.markdown import BrokenLink
 from hookgw.manual.packaged import open_manual
 from hookgw.plugins import discovery, loading, startup_hooks
-from hookgw.store.postgresql import Server, migrate
 from hookgw.testing.pytest_plugin import run_on
-from hookgw.web import Route, Routing, build_document
 from hookgw.web.openapi import routes
+from tests.public.concurrency import Hub
+from tests.public.config import everything_in
+from tests.public.kernel import Schema
+from tests.public.postgresql import Server, migrate
+from tests.public.web import Route, Routing, build_document
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.compiled_templates import KeptTemplates
 from tests.support.first_party_modules import FirstPartyModules

@@ -15,7 +15,7 @@ import trio
 
 import hookgw.asgi
 from hookgw.asgi import App
-from hookgw.kernel import StartError
+from tests.public.kernel import StartError
 from tests.support.gateway_process import write_config
 
 LIFESPAN = {"type": "lifespan", "asgi": {"version": "3.0"}}

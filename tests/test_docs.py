@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config import KeyInfo, Settings, known_keys, load_settings, read_yaml, variable_of
+from tests.public.config import KeyInfo, Settings, known_keys, load_settings, read_yaml, variable_of
 from tests.support.reference import meanings
 
 ROOT = Path(__file__).parent.parent

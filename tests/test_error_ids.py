@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 
-from hookgw.kernel import Invalid, NetworkRefused, Sentence, sentence_of
-from hookgw.web import response_to
+from tests.public.kernel import Invalid, NetworkRefused, Sentence, sentence_of
+from tests.public.web import response_to
 from tests.support.error_sentences import IDS, bare_texts, declared_sentences
 
 

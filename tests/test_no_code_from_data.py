@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import hookgw
-from hookgw.plugins import first_party_folder
-from hookgw.store import RecordShelf
+from tests.public.plugins import first_party_folder
+from tests.public.store import RecordShelf
 
 PACKAGE = Path(hookgw.__file__).parent
 FOLDERS = [PACKAGE, first_party_folder() or PACKAGE]

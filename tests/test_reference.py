@@ -10,7 +10,7 @@ import pytest
 import hookgw
 import hookgw.connectors
 import hookgw.testing
-from hookgw.plugins import HOOKS
+from tests.public.plugins import HOOKS
 from tests.support import reference
 
 FILES = [*reference.PAGES, "errors.md"]

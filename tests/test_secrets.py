@@ -12,10 +12,10 @@ import click.testing
 import pytest
 import trio
 
-from hookgw.command import configure_logging, run_to_end
-from hookgw.command import main as command
-from hookgw.config import load_settings
 from hookgw.testing import Receiver
+from tests.public.command import configure_logging, run_to_end
+from tests.public.command import main as command
+from tests.public.config import load_settings
 from tests.support.logs import log_kept
 from tests.support.secrets_world import SHOWN, World, bodies, fill, look_at_pages, open_world, settle, walk
 

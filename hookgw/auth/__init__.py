@@ -1,10 +1,1 @@
 """Keys, limits on callers, and client addresses."""
-
-from typing import TYPE_CHECKING
-
-from hookgw._lazy import public_names
-
-if TYPE_CHECKING:
-    from hookgw.auth.public import *
-else:
-    __getattr__ = public_names(__name__)

@@ -1,10 +1,1 @@
 """Deliveries: lists, replay, cancellation, lanes."""
-
-from typing import TYPE_CHECKING
-
-from hookgw._lazy import public_names
-
-if TYPE_CHECKING:
-    from hookgw.deliveries.public import *
-else:
-    __getattr__ = public_names(__name__)

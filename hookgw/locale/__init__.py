@@ -3,12 +3,3 @@
 The English sentences in the code are the keys. Translators edit the ``.po`` files; ``nox -s texts`` adds what
 the code has more, and says what is not translated yet. Wheels have compiled catalogues (``.mo``) instead.
 """
-
-from typing import TYPE_CHECKING
-
-from hookgw._lazy import public_names
-
-if TYPE_CHECKING:
-    from hookgw.locale.public import *
-else:
-    __getattr__ = public_names(__name__)

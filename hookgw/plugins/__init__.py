@@ -1,10 +1,1 @@
 """Finds, loads and calls plugins."""
-
-from typing import TYPE_CHECKING
-
-from hookgw._lazy import public_names
-
-if TYPE_CHECKING:
-    from hookgw.plugins.public import *
-else:
-    __getattr__ = public_names(__name__)

@@ -9,12 +9,3 @@ make one of it in :class:`hookgw.app.dashboard.Dashboard`. ``add`` checks sessio
 into pages. A view of a form reads it with ``Site.form``, which checks the form token, and answers with a
 redirect. A live part of a page is a fragment: a template that both the page and the stream render.
 """
-
-from typing import TYPE_CHECKING
-
-from hookgw._lazy import public_names
-
-if TYPE_CHECKING:
-    from hookgw.site.public import *
-else:
-    __getattr__ = public_names(__name__)

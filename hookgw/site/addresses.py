@@ -7,7 +7,7 @@ from urllib.parse import urlencode, urlsplit
 
 from quart import request
 
-from hookgw.config import ServerSettings
+from hookgw.config.settings import ServerSettings
 
 _HOST = re.compile(r"[-.:\w\[\]]{1,255}", re.ASCII)
 

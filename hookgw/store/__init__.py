@@ -1,8 +1,5 @@
 """Everything that lasts. The rest of hookgw uses the Protocols and records only; no other code knows SQL."""
 
-from typing import TYPE_CHECKING
-
-from hookgw._lazy import public_names
 from hookgw.store.engines import open_storage as open_storage
 from hookgw.store.protocol.backfills import Backfills as Backfills
 from hookgw.store.protocol.history import History as History
@@ -15,8 +12,3 @@ from hookgw.store.protocol.store import Backups as Backups
 from hookgw.store.protocol.store import Store as Store
 from hookgw.store.records import *
 from hookgw.store.sqlite.store import open_store as open_store
-
-if TYPE_CHECKING:
-    from hookgw.store.public import *
-else:
-    __getattr__ = public_names(__name__)

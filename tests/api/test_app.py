@@ -8,11 +8,11 @@ import structlog
 from quart import Response, abort, request
 
 from hookgw import Gateway, HookgwError, NetworkRefused, NotSupported, Unavailable, __version__
-from hookgw.config import ServerSettings
-from hookgw.kernel import StorageUnavailable
-from hookgw.web import AppApplication as Application
-from hookgw.web import RequestResponse
 from tests.api.conftest import KEY
+from tests.public.config import ServerSettings
+from tests.public.kernel import StorageUnavailable
+from tests.public.web import AppApplication as Application
+from tests.public.web import RequestResponse
 
 
 def shape_of(response: httpx.Response) -> list[str]:

@@ -11,13 +11,13 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.auth import Authenticator
-from hookgw.config import AuthSettings, Settings
-from hookgw.core import run_in_slices
-from hookgw.kernel import TooManyRequests
-from hookgw.web import AppApplication as Application
-from hookgw.web import learn_key
 from tests.api.conftest import KEY, open_client, slow_request
+from tests.public.auth import Authenticator
+from tests.public.config import AuthSettings, Settings
+from tests.public.core import run_in_slices
+from tests.public.kernel import TooManyRequests
+from tests.public.web import AppApplication as Application
+from tests.public.web import learn_key
 
 TWO_KEYS = "The request has more than one apikey header; send one."
 TWO_TOKENS = "The request has more than one authorization header; send one."

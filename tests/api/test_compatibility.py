@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from hookgw import Gateway, __version__
-from hookgw.config import AuthSettings, ServerSettings, Settings
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
+from tests.public.config import AuthSettings, ServerSettings, Settings
+from tests.public.web import AppApplication as Application
 
 WRONG = {"apikey": "a-wrong-key"}
 

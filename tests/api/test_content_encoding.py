@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from hookgw import Gateway, Invalid
-from hookgw.config import ServerSettings
-from hookgw.kernel import Size
-from hookgw.web import AppApplication as Application
-from hookgw.web import GzipDecoder
 from tests.api.test_app import shape_of
+from tests.public.config import ServerSettings
+from tests.public.kernel import Size
+from tests.public.web import AppApplication as Application
+from tests.public.web import GzipDecoder
 
 EMIT = "/event/emit/loja1"
 SET = "/webhook/set/loja1"

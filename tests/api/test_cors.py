@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from hookgw import Gateway
-from hookgw.config import ServerSettings
-from hookgw.web import CrossOrigin
+from tests.public.config import ServerSettings
+from tests.public.web import CrossOrigin
 
 PAGE = "https://crm.example"
 OTHER = "https://evil.example"

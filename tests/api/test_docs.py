@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookgw.web import AppApplication as Application
+from tests.public.web import AppApplication as Application
 
 SLICES = ("webhooks", "instances", "events", "deliveries", "messages", "keys", "operations")
 MANUAL = (Path(__file__).parents[2] / "docs" / "http.md").read_text()

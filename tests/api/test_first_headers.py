@@ -1,4 +1,4 @@
-from hookgw.web import FirstHeaders
+from tests.public.web import FirstHeaders
 
 
 def test_the_first_of_several_headers_counts() -> None:

@@ -11,11 +11,11 @@ import trio
 
 import hookgw
 from hookgw import EventKind
-from hookgw.app import create_app, open_gateway
-from hookgw.config import PluginsSettings, Settings
-from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
+from tests.public.app import create_app, open_gateway
+from tests.public.config import PluginsSettings, Settings
+from tests.public.plugins import Hooks, load_plugins
 
 # Near a built-in kind, so that a suggestion would hide it.
 GONE = "MESSAGES_UPSERTED"

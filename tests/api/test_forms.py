@@ -19,11 +19,11 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.app import open_gateway
-from hookgw.config import PluginsSettings, Settings
-from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
 from tests.api.test_app import shape_of
+from tests.public.app import open_gateway
+from tests.public.config import PluginsSettings, Settings
+from tests.public.plugins import Hooks, load_plugins
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 

@@ -10,11 +10,11 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.concurrency import SystemThreads
-from hookgw.config import Settings
 from hookgw.store.commits import inline
-from hookgw.store.sqlite import Writer
 from tests.api.conftest import is_sqlite
+from tests.public.concurrency import SystemThreads
+from tests.public.config import Settings
+from tests.public.sqlite import Writer
 
 pytestmark = is_sqlite
 

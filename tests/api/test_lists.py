@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from quart_trio import QuartTrio
 
 from hookgw import Gateway, Invalid
-from hookgw.command import CURSOR as FOLLOWED
 from hookgw.deliveries import responses as delivery_responses
-from hookgw.records import HOOKGW, AuditAction, AuditEntry, JobKind
 from hookgw.testing import Receiver, answer
-from hookgw.web import CURSOR, LIST, ShownList, array, first_of, lists, make_cursor, operation_of, read_cursor
-from hookgw.web import AppApplication as Application
+from hookgw.web import lists
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client
 from tests.api.routes.test_deliveries import emit_to
+from tests.public.command import CURSOR as FOLLOWED
+from tests.public.records import HOOKGW, AuditAction, AuditEntry, JobKind
+from tests.public.web import CURSOR, LIST, ShownList, array, first_of, make_cursor, operation_of, read_cursor
+from tests.public.web import AppApplication as Application
 
 Entry = tuple[int, int]
 """A place, and how long the entry is."""

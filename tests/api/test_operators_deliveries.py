@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, Gateway
-from hookgw.app import create_app, open_gateway
-from hookgw.config import Settings
-from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, answer
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
+from tests.public.app import create_app, open_gateway
+from tests.public.config import Settings
+from tests.public.store import DeliveryQuery
 
 OPERATOR = {"apikey": KEY}
 WORDS = "account 4711 is locked"

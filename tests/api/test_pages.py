@@ -1,4 +1,4 @@
-from hookgw.web import page_headers
+from tests.public.web import page_headers
 
 
 def test_a_page_loads_nothing_and_has_no_styles() -> None:

@@ -4,9 +4,9 @@ import httpx
 import pytest
 
 from hookgw import Gateway
-from hookgw.app import create_app
-from hookgw.web import operation_of
 from tests.api.test_app import shape_of
+from tests.public.app import create_app
+from tests.public.web import operation_of
 
 FILTERS = ["state", "label", "host", "status", "error", "finishedSince", "failedSince"]
 FILTERS += ["events", "person", "kind", "text", "since", "until"]

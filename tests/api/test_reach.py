@@ -7,12 +7,12 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.core import OUT_OF_REACH
 from hookgw.deliveries import pull
-from hookgw.records import DeliverySelection, Job, JobKind
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import slow_request
 from tests.api.test_app import shape_of
+from tests.public.core import OUT_OF_REACH
+from tests.public.records import DeliverySelection, Job, JobKind
+from tests.public.web import AppApplication as Application
 
 URL = "http://127.0.0.1:9/hook"
 EVENT = {"event": "MESSAGES_UPSERT", "data": {"secret": "what they wrote"}}

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from hookgw import Gateway
-from hookgw.config import ServerSettings
-from hookgw.kernel import Size
 from tests.api.test_app import shape_of
+from tests.public.config import ServerSettings
+from tests.public.kernel import Size
 
 JSON = {"content-type": "application/json"}
 SET = "/webhook/set/loja1"

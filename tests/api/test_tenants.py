@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.core import NO_NEW_INSTANCE
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
+from tests.public.core import NO_NEW_INSTANCE
+from tests.public.web import AppApplication as Application
 
 URL = "http://10.0.0.1/hook"
 """A URL that the address guard refuses."""

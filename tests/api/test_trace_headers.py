@@ -8,9 +8,9 @@ import pytest
 
 import hookgw
 from hookgw import Gateway
-from hookgw.app import open_gateway
-from hookgw.config import Settings
-from hookgw.plugins import Hooks, load_plugins
+from tests.public.app import open_gateway
+from tests.public.config import Settings
+from tests.public.plugins import Hooks, load_plugins
 
 EVENT = {"event": "CALL", "data": {}}
 

@@ -6,9 +6,9 @@ import trio
 from quart import request
 
 from hookgw import Gateway
-from hookgw.concurrency import TurnLock
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
+from tests.public.concurrency import TurnLock
+from tests.public.web import AppApplication as Application
 
 OWN_KEY = "the-key-of-loja1"
 

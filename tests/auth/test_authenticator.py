@@ -2,10 +2,10 @@
 
 import pytest
 
-from hookgw.auth import Authenticator, Keyring, RateLimits
-from hookgw.config import AuthSettings
-from hookgw.kernel import Duration, TooManyRequests
-from hookgw.records import Key
+from tests.public.auth import Authenticator, Keyring, RateLimits
+from tests.public.config import AuthSettings
+from tests.public.kernel import Duration, TooManyRequests
+from tests.public.records import Key
 
 HERE = "192.0.2.1"
 

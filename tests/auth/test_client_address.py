@@ -1,6 +1,6 @@
 import pytest
 
-from hookgw.auth import TrustedProxies, rate_limit_key
+from tests.public.auth import TrustedProxies, rate_limit_key
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.auth import MAX_FAILING_SOURCES as MAX_SOURCES
-from hookgw.auth import MAX_SOURCES_PER_KEY, FailedKeyLimiter, KeyHolder
-from hookgw.kernel import TooManyRequests
-from hookgw.records import Key, Principal
+from tests.public.auth import MAX_FAILING_SOURCES as MAX_SOURCES
+from tests.public.auth import MAX_SOURCES_PER_KEY, FailedKeyLimiter, KeyHolder
+from tests.public.kernel import TooManyRequests
+from tests.public.records import Key, Principal
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 LIMIT, WINDOW = 3, 60.0

@@ -1,7 +1,7 @@
 import pytest
 
-from hookgw.auth import FLEET_SECRET_VALID_FOR as VALID_FOR
-from hookgw.auth import FleetSecret, Origin
+from tests.public.auth import FLEET_SECRET_VALID_FOR as VALID_FOR
+from tests.public.auth import FleetSecret, Origin
 
 NOW = 1_700_000_000.5
 TARGET = b"/instance/connect/shop?x=1"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hookgw.auth import Keyring, RateLimits, new_key
-from hookgw.kernel import Forbidden
-from hookgw.records import Key, Principal, Right, Rights
+from tests.public.auth import Keyring, RateLimits, new_key
+from tests.public.kernel import Forbidden
+from tests.public.records import Key, Principal, Right, Rights
 
 NOW = 1_000.0
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Invalid
-from hookgw.auth import LONGEST_MEDIA_NAME as LONGEST_NAME
-from hookgw.auth import LONGEST_MEDIA_REFERENCE as LONGEST_REFERENCE
-from hookgw.auth import MediaLinks, is_mimetype
-from hookgw.kernel import Expired, Forbidden
-from hookgw.records import Instance
+from tests.public.auth import LONGEST_MEDIA_NAME as LONGEST_NAME
+from tests.public.auth import LONGEST_MEDIA_REFERENCE as LONGEST_REFERENCE
+from tests.public.auth import MediaLinks, is_mimetype
+from tests.public.kernel import Expired, Forbidden
+from tests.public.records import Instance
 
 SHOP = Instance(name="shop", id="0d9e3f4a")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

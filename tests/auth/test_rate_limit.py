@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from hookgw.auth import Pace, RateLimits, TokenBucket
+from tests.public.auth import Pace, RateLimits, TokenBucket
 
 
 class Time:

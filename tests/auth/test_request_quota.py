@@ -1,7 +1,7 @@
 import pytest
 
-from hookgw.auth import RequestQuota
-from hookgw.kernel import TooManyRequests
+from tests.public.auth import RequestQuota
+from tests.public.kernel import TooManyRequests
 
 
 def test_the_requests_of_an_instance_are_limited() -> None:

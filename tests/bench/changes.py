@@ -4,10 +4,10 @@ import time
 
 import trio
 
-from hookgw.records import Ordering
-from hookgw.webhooks import RegistrationChange
 from tests.bench.parts import FastReceiver, closed_port, gateway, make_events, receiving, register, scratch
 from tests.bench.results import Result
+from tests.public.records import Ordering
+from tests.public.webhooks import RegistrationChange
 
 PENDING = 100_000
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.delivery import encode_envelope
 from tests.bench.parts import drained, gateway, make_events, receiving, register, scratch
 from tests.bench.references import fsync_p50, httpx_loop, socket_loop
 from tests.bench.results import Result, percentile
+from tests.public.delivery import encode_envelope
 
 BATCH = 8
 """Events that a source hands over at a time."""

@@ -17,9 +17,9 @@ from msgspec import UNSET
 from hookgw import Event, Gateway
 from hookgw.store import log
 from hookgw.store.sqlite import checkpoints
-from hookgw.webhooks import RegistrationChange
 from tests.bench.parts import DATA, drained, gateway, make_events, receiving, register, scratch
 from tests.bench.results import Result
+from tests.public.webhooks import RegistrationChange
 
 INDEX_ROWS = log.INDEX_ROWS
 LANES = 64

@@ -17,10 +17,10 @@ import msgspec
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.app import open_gateway
-from hookgw.command import configure_logging, tune_garbage_collector
-from hookgw.config import DeliverySettings, EventsSettings, LogSettings, Settings, StorageSettings
-from hookgw.webhooks import RegistrationChange
+from tests.public.app import open_gateway
+from tests.public.command import configure_logging, tune_garbage_collector
+from tests.public.config import DeliverySettings, EventsSettings, LogSettings, Settings, StorageSettings
+from tests.public.webhooks import RegistrationChange
 
 ROOT = Path(__file__).parents[2]
 ENVELOPE = (ROOT / "tests" / "payloads" / "messages-upsert.text.json").read_bytes()

@@ -6,7 +6,6 @@ import msgspec
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.lanes import RETIRE_AFTER
 from tests.bench.engine import deliver, end_to_end
 from tests.bench.parts import (
     FastReceiver,
@@ -22,6 +21,7 @@ from tests.bench.parts import (
 )
 from tests.bench.receiver import address_of
 from tests.bench.results import Result, percentile
+from tests.public.lanes import RETIRE_AFTER
 
 
 async def lanes_at_rest(full: bool) -> list[Result]:

@@ -13,9 +13,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from hookgw.kernel import LANGUAGES
-from hookgw.records import bucket_of
 from tests.browser.conftest import NewPage, log_in
+from tests.public.kernel import LANGUAGES
+from tests.public.records import bucket_of
 from tests.support.gateway_process import ReceiverProcess, Server, serving
 
 PAGES = {

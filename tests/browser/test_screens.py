@@ -14,10 +14,10 @@ import pytest
 import trio
 from playwright.sync_api import Browser
 
-from hookgw.kernel import LANGUAGES
 from tests.bench.parts import gateway, register
 from tests.browser.conftest import LOCALE, TIME_ZONE, log_in
 from tests.browser.test_pages import fill
+from tests.public.kernel import LANGUAGES
 from tests.support.gateway_process import ReceiverProcess, Server, serving
 
 WIDTHS = (1280, 390)

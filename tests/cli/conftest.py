@@ -12,8 +12,8 @@ import click.testing
 import pytest
 import trio
 
-from hookgw.command import STOP_SIGNALS, main
 from hookgw.testing import Answer, Receiver, answer, open_receiver
+from tests.public.command import STOP_SIGNALS, main
 from tests.support.logs import log_kept
 
 Invoke = Callable[..., Awaitable[click.testing.Result]]

@@ -14,13 +14,13 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.accounts import KeyPlace
-from hookgw.app import create_app, open_gateway
-from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings, read_yaml
-from hookgw.kernel import Size
 from hookgw.testing import Receiver
-from hookgw.web import serve
 from tests.cli.conftest import Invoke, says
+from tests.public.accounts import KeyPlace
+from tests.public.app import create_app, open_gateway
+from tests.public.config import AuthSettings, ServerSettings, Settings, StorageSettings, read_yaml
+from tests.public.kernel import Size
+from tests.public.web import serve
 
 KEY = "the-global-key-of-the-test"
 FILE = Path("accounts.yaml")

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from hookgw import Event, Registration
-from hookgw.concurrency import Clock
-from hookgw.config import REFUSED_PORTS, MasterKeys, StorageSettings
-from hookgw.store import Append, open_storage
 from tests.cli.conftest import Invoke
+from tests.public.concurrency import Clock
+from tests.public.config import REFUSED_PORTS, MasterKeys, StorageSettings
+from tests.public.store import Append, open_storage
 from tests.support.broken_plugins import PLUGINS, write_plugin
 from tests.support.postgres import PostgresServer
 

@@ -11,10 +11,10 @@ import pytest
 import trio
 import trustme
 
-from hookgw.command import Client, Failed, ServerUnavailable
 from hookgw.command import client as client_module
 from hookgw.testing import Answer, Close, Hang, Receiver, answer, open_receiver, raw
 from tests.cli.conftest import says
+from tests.public.command import Client, Failed, ServerUnavailable
 
 
 async def call(

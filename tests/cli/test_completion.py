@@ -10,9 +10,9 @@ import pytest
 import trio
 from click.shell_completion import ShellComplete
 
-from hookgw.command import COMPLETE, main
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
+from tests.public.command import COMPLETE, main
 
 KINDS = [{"name": "CALL"}, {"name": "CONNECTION_UPDATE"}, {"name": "MESSAGES_UPSERT"}]
 

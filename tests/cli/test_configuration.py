@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.command import find_config
 from tests.cli.conftest import Invoke
+from tests.public.command import find_config
 
 PLUGIN = """
 import hookgw

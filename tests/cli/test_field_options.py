@@ -6,8 +6,8 @@ from typing import Any
 import click
 from click.testing import CliRunner
 
-from hookgw.command import add_options, body_of, options_of
-from hookgw.kernel import Choice, Field, Flag, Kind, Line, Option, Whole, as_object, as_text
+from tests.public.command import add_options, body_of, options_of
+from tests.public.kernel import Choice, Field, Flag, Kind, Line, Option, Whole, as_object, as_text
 
 
 class Mood(StrEnum):

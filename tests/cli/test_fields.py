@@ -6,8 +6,8 @@ import click
 import pytest
 
 from hookgw.command import fields
-from hookgw.kernel import parse_rfc3339
-from hookgw.web import MAX_LIMIT
+from tests.public.kernel import parse_rfc3339
+from tests.public.web import MAX_LIMIT
 
 CONTEXT = click.Context(click.Command("x"))
 OPTION = click.Option(["--x"])

@@ -11,7 +11,7 @@ import pytest
 
 from hookgw import Invalid, __version__
 from hookgw.command import group
-from hookgw.kernel import StartError
+from tests.public.kernel import StartError
 
 HEAVY = (
     "asyncio", "h11", "httptools", "httpx", "hypercorn", "msgspec", "pluggy", "prometheus_client", "quart",

@@ -13,9 +13,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app import create_app, open_gateway
-from hookgw.command import Failed
-from hookgw.config import (
+from hookgw.testing import Receiver, answer, open_receiver, reset
+from tests.cli.conftest import Invoke, says
+from tests.networks import evolution as networks
+from tests.public.app import create_app, open_gateway
+from tests.public.command import Failed
+from tests.public.config import (
     AuthSettings,
     InstancesSettings,
     PluginsSettings,
@@ -23,12 +26,9 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.instances import Action, SourceInstance, plan_import, write_file
-from hookgw.kernel import Size
-from hookgw.testing import Receiver, answer, open_receiver, reset
-from hookgw.web import serve
-from tests.cli.conftest import Invoke, says
-from tests.networks import evolution as networks
+from tests.public.instances import Action, SourceInstance, plan_import, write_file
+from tests.public.kernel import Size
+from tests.public.web import serve
 from tests.support.evolution import KEY, Evolution
 
 OWN_KEY = "the-global-key-of-hookgw"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hookgw.command import main
+from tests.public.command import main
 from tests.support.compose import read_env, services_of
 
 ROOT = Path(__file__).parents[2]

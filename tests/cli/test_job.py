@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from hookgw.command import Failed, job
+from hookgw.command import job
 from hookgw.testing import Receiver, answer
 from tests.cli.conftest import Invoke, says
+from tests.public.command import Failed
 
 RUNNING: dict[str, Any] = {
     "id": "job_1",

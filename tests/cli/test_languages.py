@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.command import HEADINGS, Client, Failed, printable, show_table
-from hookgw.kernel import Invalid, Sentence
 from hookgw.testing import answer, open_receiver
-from hookgw.web import response_to
+from tests.public.command import HEADINGS, Client, Failed, printable, show_table
+from tests.public.kernel import Invalid, Sentence
+from tests.public.web import response_to
 
 ROOT = Path(__file__).parents[2]
 

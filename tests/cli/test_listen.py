@@ -21,10 +21,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.command import Failed, ReaderGone
-from hookgw.delivery import sign
-from hookgw.kernel import Signature, StartError, make_secret, public_key_of, signing_key, verifying_key
-from hookgw.listen import (
+from hookgw.testing import Answer, Close, Received, answer, open_receiver, raw
+from tests.cli.conftest import Echoes, Invoke
+from tests.public.command import Failed, ReaderGone
+from tests.public.delivery import sign
+from tests.public.kernel import Signature, StartError, make_secret, public_key_of, signing_key, verifying_key
+from tests.public.listen import (
     MAX_SEARCHED,
     Forwarder,
     ListenOptions,
@@ -33,8 +35,6 @@ from hookgw.listen import (
     read_received_event,
     run,
 )
-from hookgw.testing import Answer, Close, Received, answer, open_receiver, raw
-from tests.cli.conftest import Echoes, Invoke
 
 KEY = b"k" * 24
 NOW = 1_800_000_000.0

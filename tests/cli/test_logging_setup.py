@@ -15,9 +15,9 @@ import pytest
 import structlog
 
 from hookgw import Registration
-from hookgw.command import MASK, configure_logging, mask_secrets, mask_text
-from hookgw.config import LogSettings
-from hookgw.kernel import Secret
+from tests.public.command import MASK, configure_logging, mask_secrets, mask_text
+from tests.public.config import LogSettings
+from tests.public.kernel import Secret
 from tests.support.logs import log_kept
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -1,5 +1,5 @@
-from hookgw.config import parse_master_key
 from tests.cli.conftest import Invoke
+from tests.public.config import parse_master_key
 
 
 async def test_a_new_key_each_time(invoke: Invoke) -> None:

@@ -11,10 +11,10 @@ import pytest
 import trio
 import trustme
 
-from hookgw.command import COMMANDS, Profile, Profiles, load_profiles, save_profiles
-from hookgw.config import read_yaml
 from hookgw.testing import Receiver
 from tests.cli.conftest import says
+from tests.public.command import COMMANDS, Profile, Profiles, load_profiles, save_profiles
+from tests.public.config import read_yaml
 
 pytestmark = pytest.mark.process
 

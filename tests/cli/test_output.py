@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from hookgw.command import (
+from tests.public.command import (
     Column,
     Failed,
     counted,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hookgw.command import main
+from tests.public.command import main
 from tests.support.processes import run
 
 LONGEST = "a" + "-b1" * 9 + "-c"

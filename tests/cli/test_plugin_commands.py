@@ -10,10 +10,10 @@ import click.testing
 import pytest
 
 from hookgw import Invalid, hookimpl
-from hookgw.command import LazyGroup
-from hookgw.config import PluginsSettings
-from hookgw.kernel import PluginFailed
-from hookgw.plugins import Hooks, load_plugins
+from tests.public.command import LazyGroup
+from tests.public.config import PluginsSettings
+from tests.public.kernel import PluginFailed
+from tests.public.plugins import Hooks, load_plugins
 
 
 def run(tmp_path: Path, callback: Any, *path: str) -> tuple[click.testing.Result, list[PluginFailed]]:

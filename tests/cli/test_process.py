@@ -9,7 +9,7 @@ import structlog.testing
 import trio
 
 from hookgw import HookgwError, Invalid
-from hookgw.command import (
+from tests.public.command import (
     GC_THRESHOLD,
     RECOMMENDED_OPEN_FILES,
     Failed,
@@ -19,7 +19,7 @@ from hookgw.command import (
     run_to_end,
     tune_garbage_collector,
 )
-from hookgw.kernel import StartError
+from tests.public.kernel import StartError
 
 INFINITY = resource.RLIM_INFINITY
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.command import Failed, Profile, Profiles, load_profiles, profiles_file, save_profiles
 from tests.cli.conftest import Invoke
+from tests.public.command import Failed, Profile, Profiles, load_profiles, profiles_file, save_profiles
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-from hookgw.instances import qr_blocks
+from tests.public.instances import qr_blocks
 
 
 def test_a_code_is_a_square_of_blocks() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.delivery import sign
+from tests.public.delivery import sign
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hookgw.command import main, refuse_repeated
+from tests.public.command import main, refuse_repeated
 
 
 @click.group()

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hookgw.command import Failed
 from hookgw.deliveries.commands import replay
-from hookgw.kernel import parse_rfc3339, rfc3339
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
+from tests.public.command import Failed
+from tests.public.kernel import parse_rfc3339, rfc3339
 
 NOW = 1_800_000_000.0
 SINCE, UNTIL = rfc3339(NOW - 3600), rfc3339(NOW - 60)

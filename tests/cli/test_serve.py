@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from hookgw import __version__
-from hookgw.app import listen_on
-from hookgw.command import GC_THRESHOLD, ONE_SIGNAL
-from hookgw.config import ServerSettings, Settings
+from tests.public.app import listen_on
+from tests.public.command import GC_THRESHOLD, ONE_SIGNAL
+from tests.public.config import ServerSettings, Settings
 
 pytestmark = pytest.mark.process
 

@@ -15,9 +15,13 @@ import structlog
 import trio
 
 from hookgw import Invalid, Outcome, __version__
-from hookgw.app import open_server, serve
-from hookgw.command import StoppedEarly, configure_logging
-from hookgw.config import (
+from hookgw.app import serve
+from hookgw.testing import open_receiver
+from tests.api.server.test_certificates import write
+from tests.cli.conftest import Echoes
+from tests.public.app import open_server
+from tests.public.command import StoppedEarly, configure_logging
+from tests.public.config import (
     DeliverySettings,
     LogSettings,
     PluginsSettings,
@@ -25,11 +29,8 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel import ConfigError, Size, StartError
-from hookgw.testing import open_receiver
-from hookgw.webhooks import RegistrationChange
-from tests.api.server.test_certificates import write
-from tests.cli.conftest import Echoes
+from tests.public.kernel import ConfigError, Size, StartError
+from tests.public.webhooks import RegistrationChange
 
 pytestmark = pytest.mark.usefixtures("_signals_kept")
 

@@ -11,12 +11,12 @@ import pytest
 import trio
 
 from hookgw import Gateway, hookimpl
-from hookgw.app import load_surfaces, open_server
-from hookgw.config import AuthSettings, PluginsSettings, Settings
-from hookgw.kernel import StartError
-from hookgw.plugins import Hooks, load_plugins
-from hookgw.web import AppApplication as Application
 from tests.cli.test_server import settings_in
+from tests.public.app import load_surfaces, open_server
+from tests.public.config import AuthSettings, PluginsSettings, Settings
+from tests.public.kernel import StartError
+from tests.public.plugins import Hooks, load_plugins
+from tests.public.web import AppApplication as Application
 
 KEY = "a-key-of-the-tests"
 

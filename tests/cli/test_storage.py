@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from hookgw.command import group
 from hookgw.operations.commands import backup as backup_command
-from hookgw.store.sqlite import maintenance, migrate
+from hookgw.store.sqlite import maintenance
+from tests.public.sqlite import migrate
 from tests.support.postgres import PostgresServer
 
 Run = Callable[..., Result]

@@ -11,11 +11,11 @@ import pytest
 import trio
 from rich.cells import cell_len
 
-from hookgw.command import Failed, ServerUnavailable
 from hookgw.deliveries.commands import tail
-from hookgw.kernel import parse_rfc3339, rfc3339
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
+from tests.public.command import Failed, ServerUnavailable
+from tests.public.kernel import parse_rfc3339, rfc3339
 
 NOW = parse_rfc3339("2026-11-20T12:00:00Z")
 FAILED = {

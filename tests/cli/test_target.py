@@ -7,7 +7,9 @@ from typing import Any
 import click
 import pytest
 
-from hookgw.command import (
+from hookgw.testing import Receiver
+from tests.cli.conftest import Invoke, says
+from tests.public.command import (
     DEFAULT_SERVER,
     Failed,
     Profile,
@@ -16,8 +18,6 @@ from hookgw.command import (
     profiles_file,
     save_profiles,
 )
-from hookgw.testing import Receiver
-from tests.cli.conftest import Invoke, says
 
 
 @pytest.fixture

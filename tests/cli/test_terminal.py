@@ -13,12 +13,12 @@ import pytest
 import trio
 
 import hookgw
-from hookgw.app import create_app, open_gateway, request_schemas
-from hookgw.command import COMMANDS, complete_kinds, main
-from hookgw.config import Settings, StorageSettings
 from hookgw.testing import Answer, Received, Receiver
-from hookgw.web import OpenApiRoutes
 from tests.cli.conftest import Invoke, says
+from tests.public.app import create_app, open_gateway, request_schemas
+from tests.public.command import COMMANDS, complete_kinds, main
+from tests.public.config import Settings, StorageSettings
+from tests.public.web import OpenApiRoutes
 
 CLI = Path(hookgw.__file__).parent / "cli"
 HOSTILE = "[bold]\x1b[31mred\x9b2J\u202eleft\u2066\r\x07\x7f\u2028\u0085\x00\ud83d\nFORGED: line"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from hookgw.command import DEFAULT_SERVER
 from hookgw.testing import Answer, Receiver
-from hookgw.webhooks import MAX_CONCURRENCY
 from tests.cli.conftest import Invoke, says
+from tests.public.command import DEFAULT_SERVER
+from tests.public.webhooks import MAX_CONCURRENCY
 
 STORED = {
     "url": "https://crm.example/hook",

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hookgw.config import (
+from tests.public.config import (
     PluginsSettings,
     everything_in,
     exposed_secrets,
@@ -20,9 +20,9 @@ from hookgw.config import (
     way_to_hide,
     writable_by_others,
 )
-from hookgw.kernel import StartError
-from hookgw.plugins import load_plugins
-from hookgw.store.sqlite import open_database
+from tests.public.kernel import StartError
+from tests.public.plugins import load_plugins
+from tests.public.sqlite import open_database
 
 US = os.geteuid()
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config import is_there
+from tests.public.config import is_there
 
 
 def test_a_path_that_cannot_be_examined_is_not_missing(tmp_path: Path) -> None:

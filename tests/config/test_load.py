@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config import Settings, expand, load_settings, variable_of
-from hookgw.kernel import DURATION_FORM, ConfigError
+from tests.public.config import Settings, expand, load_settings, variable_of
+from tests.public.kernel import DURATION_FORM, ConfigError
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.app import open_gateway
-from hookgw.config import (
+from tests.public.app import open_gateway
+from tests.public.config import (
     MasterKeys,
     PluginsSettings,
     Settings,
@@ -15,8 +15,8 @@ from hookgw.config import (
     parse_master_key,
     read_master_keys,
 )
-from hookgw.instances import load_media_key
-from hookgw.kernel import StartError
+from tests.public.instances import load_media_key
+from tests.public.kernel import StartError
 from tests.support.keys import principal_of
 
 TEXT, OLD = new_master_key(), new_master_key()

@@ -2,8 +2,8 @@ import resource
 
 import pytest
 
-from hookgw.config import MOST_OPEN_FILES as MOST
-from hookgw.config import OpenFiles, divide_open_files
+from tests.public.config import MOST_OPEN_FILES as MOST
+from tests.public.config import OpenFiles, divide_open_files
 
 
 @pytest.mark.parametrize(

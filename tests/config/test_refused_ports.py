@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookgw.config import REFUSED_PORTS
+from tests.public.config import REFUSED_PORTS
 
 
 def test_the_list_is_in_order_and_of_ports() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.config import (
+from tests.public.config import (
     AuthSettings,
     InstancesSettings,
     ServerSettings,
@@ -16,7 +16,7 @@ from hookgw.config import (
     broken_rules,
     known_keys,
 )
-from hookgw.kernel import Duration, Size
+from tests.public.kernel import Duration, Size
 
 
 def broken(path: str, value: Any) -> list[tuple[str, str]]:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config import known_keys, load_settings, unknown_variables, variable_of
-from hookgw.kernel import ConfigError
+from tests.public.config import known_keys, load_settings, unknown_variables, variable_of
+from tests.public.kernel import ConfigError
 
 KEY = "k" * 43
 MASTER = "A" * 43 + "="

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import structlog
 
-from hookgw.config import SERVICE_EXTEND_BY as EXTEND_BY
-from hookgw.config import SERVICE_READY as READY
-from hookgw.config import SERVICE_STOPPING as STOPPING
-from hookgw.config import extended_start, notify, service_manager
+from hookgw.config import service_manager
+from tests.public.config import SERVICE_EXTEND_BY as EXTEND_BY
+from tests.public.config import SERVICE_READY as READY
+from tests.public.config import SERVICE_STOPPING as STOPPING
+from tests.public.config import extended_start, notify
 from tests.support.gateway_process import write_config
 from tests.support.processes import started
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from hookgw.config import DeliverySettings, PluginsSettings, Settings, known_keys
-from hookgw.kernel import Duration, Size
+from tests.public.config import DeliverySettings, PluginsSettings, Settings, known_keys
+from tests.public.kernel import Duration, Size
 
 SCHEDULE = ["5s", "15s", "30s", "1m", "2m", "5m", "10m"]
 

@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import pytest
 
-from hookgw.config import DeliverySettings, Settings, TagLimits, known_keys, read_settings, wanted
-from hookgw.config import nearest_key as nearest
-from hookgw.kernel import Duration, Size
+from tests.public.config import DeliverySettings, Settings, TagLimits, known_keys, read_settings, wanted
+from tests.public.config import nearest_key as nearest
+from tests.public.kernel import Duration, Size
 
 
 def read(raw: Any) -> tuple[Settings, list[tuple[str, str]]]:

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.config import read_yaml
-from hookgw.config import read_yaml_scalar as read_scalar
 from hookgw.config import yaml_reader as config_yaml
+from tests.public.config import read_yaml
+from tests.public.config import read_yaml_scalar as read_scalar
 
 
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"], autouse=True)

@@ -8,8 +8,8 @@ import pytest
 
 from hookgw import NetworkRefused
 from hookgw.connectors import Connections, NetworkConnector, load_state, save_state, schema_with
-from hookgw.plugins import check_plugin, new_manager
 from hookgw.testing import FakeSession
+from tests.public.plugins import check_plugin, new_manager
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -7,7 +7,7 @@ from typing import Any
 import schemathesis
 from hypothesis import strategies as st
 
-from hookgw.records import FilterOp
+from tests.public.records import FilterOp
 
 RECEIVER = os.environ["HOOKGW_CONTRACT_RECEIVER"]
 """The URL of the receiver."""

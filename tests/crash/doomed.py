@@ -17,19 +17,20 @@ from typing import Any
 import psycopg
 
 from hookgw import Delivery, DeliveryState, Event
-from hookgw.command import main
-from hookgw.deliveries import Acknowledged, Pulled, Pulls
-from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
-from hookgw.records import Job, JobKind, LaneRule, Position, Settlement
-from hookgw.store import CommitGroup, GroupCommit, ShelvedRecords, log, steps
-from hookgw.store.postgresql import Writer
+from hookgw.store import log, steps
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import history as postgresql_history
 from hookgw.store.postgresql import log as postgresql_log
 from hookgw.store.postgresql import pending_changes as postgresql_pending_changes
 from hookgw.store.sqlite import database, erase, history, pending_changes, schema
 from hookgw.store.sqlite import log as sqlite_log
+from tests.public.command import main
+from tests.public.deliveries import Acknowledged, Pulled, Pulls
+from tests.public.lanes import Dispatcher
+from tests.public.postgresql import Writer
+from tests.public.records import Job, JobKind, LaneRule, Position, Settlement
+from tests.public.store import CommitGroup, GroupCommit, ShelvedRecords
 
 
 def die(*_: object) -> None:

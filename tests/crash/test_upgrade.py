@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.records import registration_of
-from hookgw.store.sqlite import OLDEST_VERSION, VERSION
 from tests.crash.engines import in_file, sqlite_only
 from tests.crash.stage import DEADLINE, staged
+from tests.public.records import registration_of
+from tests.public.sqlite import OLDEST_VERSION, VERSION
 from tests.store.sqlite.previous_version import load_truth, unpack
 from tests.store.sqlite.support import peek
 

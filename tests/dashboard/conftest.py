@@ -7,12 +7,12 @@ import pytest
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.app import Dashboard, create_app
-from hookgw.config import ServerSettings
-from hookgw.web import AppApplication as Application
-from hookgw.web import serve
-from hookgw.webhooks import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage
+from tests.public.app import Dashboard, create_app
+from tests.public.config import ServerSettings
+from tests.public.web import AppApplication as Application
+from tests.public.web import serve
+from tests.public.webhooks import parse_registration
 from tests.support.session_cookie import session_cookie
 
 __all__ = ["KEY", "gateway", "server_settings", "settings", "storage"]

@@ -11,14 +11,14 @@ import pytest
 import trio
 
 from hookgw import ConnectionState, Event, Gateway, Right
-from hookgw.config import LimitsSettings, Settings, TagLimits
-from hookgw.messages import ChatSearch
-from hookgw.records import Reach
-from hookgw.store import EventQuery
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, emit
 from tests.dashboard.test_portal import enter
 from tests.dashboard.test_streams import watching
+from tests.public.config import LimitsSettings, Settings, TagLimits
+from tests.public.messages import ChatSearch
+from tests.public.records import Reach
+from tests.public.store import EventQuery
 from tests.support.disks import refuse
 
 PAGE = "/instances/loja1"

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.app import Dashboard
-from hookgw.config import (
+from tests.api.conftest import KEY
+from tests.dashboard.conftest import Browser
+from tests.public.app import Dashboard
+from tests.public.config import (
     AuthSettings,
     BrandSettings,
     DashboardSettings,
@@ -17,10 +19,8 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel import StartError
-from hookgw.site import CONTRAST, LARGEST_LOGO, contrast, grounds, load_brand, read_logo, shade_of
-from tests.api.conftest import KEY
-from tests.dashboard.conftest import Browser
+from tests.public.kernel import StartError
+from tests.public.site import CONTRAST, LARGEST_LOGO, contrast, grounds, load_brand, read_logo, shade_of
 
 SHEET = files("hookgw.site").joinpath("assets/dashboard.css").read_bytes()
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)

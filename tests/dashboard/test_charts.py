@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hookgw.site import Axis, Series, Unit, bar_chart, line_chart, spark
+from tests.public.site import Axis, Series, Unit, bar_chart, line_chart, spark
 
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC).timestamp()
 HOUR, DAY = 3_600, 86_400

@@ -7,8 +7,8 @@ import trio
 
 from hookgw import Event, Gateway
 from hookgw.testing import Receiver, answer
-from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import KEY, Browser
+from tests.public.webhooks import parse_registration
 
 
 @pytest.fixture

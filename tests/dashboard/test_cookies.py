@@ -1,4 +1,4 @@
-from hookgw.site import SESSION, Cookies
+from tests.public.site import SESSION, Cookies
 
 
 def test_over_tls_no_other_host_can_set_the_cookie() -> None:

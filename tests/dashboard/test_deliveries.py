@@ -11,15 +11,15 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, Event, Gateway, Right
-from hookgw.records import Reach
 from hookgw.testing import Receiver, answer
-from hookgw.web import PAGE
-from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
-from hookgw.webhooks import parse_registration
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, set_webhook
 from tests.dashboard.test_streams import watching
+from tests.public.records import Reach
+from tests.public.web import PAGE
+from tests.public.web import AppApplication as Application
+from tests.public.webhooks import parse_registration
 
 LIST = "/deliveries"
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.site import CONTEXT, MOST_LINES, Line, compare
+from tests.public.site import CONTEXT, MOST_LINES, Line, compare
 
 LINES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=12)
 

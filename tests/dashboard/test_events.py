@@ -10,9 +10,9 @@ import trio
 
 from hookgw import Event, Gateway
 from hookgw.testing import Receiver
-from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import KEY, Browser
 from tests.dashboard.test_streams import watching
+from tests.public.webhooks import parse_registration
 
 DATA = b'{"text":"Ol\xc3\xa1 <b>it\'s</b>"}'
 

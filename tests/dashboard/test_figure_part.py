@@ -6,10 +6,10 @@ from typing import Any
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.records import Sparkline
-from hookgw.site import SPARK_SECONDS, Sparks
 from hookgw.testing import answer, open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
+from tests.public.records import Sparkline
+from tests.public.site import SPARK_SECONDS, Sparks
 
 
 async def test_a_small_chart_outlasts_a_call_that_puts_old_ones_away() -> None:

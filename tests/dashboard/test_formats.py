@@ -1,6 +1,6 @@
 import pytest
 
-from hookgw.site import duration_text, number_element, size_text, time_element
+from tests.public.site import duration_text, number_element, size_text, time_element
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,16 @@ import trio
 import trustme
 
 from hookgw import ConnectionState, Event, Gateway
-from hookgw.config import InstancesSettings, Settings
-from hookgw.deliveries import Pull
-from hookgw.instances import FoundServer
-from hookgw.kernel import MASK, TooManyRequests
-from hookgw.records import NO_IDENTITY, RetryOptions, TlsIdentity
-from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
-from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import Browser, emit, set_webhook
 from tests.dashboard.test_streams import watching
+from tests.public.config import InstancesSettings, Settings
+from tests.public.deliveries import Pull
+from tests.public.instances import FoundServer
+from tests.public.kernel import MASK, TooManyRequests
+from tests.public.records import NO_IDENTITY, RetryOptions, TlsIdentity
+from tests.public.store import DeliveryQuery
+from tests.public.webhooks import parse_registration
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of
 

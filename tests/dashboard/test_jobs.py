@@ -8,9 +8,10 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.core import acting_as, jobs
-from hookgw.records import Actor, ActorKind, BackfillScope, DeliverySelection, Job, JobKind
+from hookgw.core import jobs
 from tests.dashboard.conftest import Browser
+from tests.public.core import acting_as
+from tests.public.records import Actor, ActorKind, BackfillScope, DeliverySelection, Job, JobKind
 
 
 async def until(browser: Browser, text: str) -> str:

@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from hookgw import Event, Gateway, Right
-from hookgw.core import OUT_OF_REACH
-from hookgw.records import Key, Reach
-from hookgw.site import NEED
-from hookgw.web import AppApplication as Application
-from hookgw.web import Need, Scope
-from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import Browser
+from tests.public.core import OUT_OF_REACH
+from tests.public.records import Key, Reach
+from tests.public.site import NEED
+from tests.public.web import AppApplication as Application
+from tests.public.web import Need, Scope
+from tests.public.webhooks import parse_registration
 from tests.support.keys import principal_of
 
 KEY = "the-key-of-acme"

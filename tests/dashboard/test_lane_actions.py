@@ -7,11 +7,11 @@ import pytest
 import trio
 
 from hookgw import Gateway, LaneState, Right
-from hookgw.records import Reach
 from hookgw.testing import Receiver, answer
-from hookgw.webhooks import enabling, parse_registration
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, emit, form_token, set_webhook
+from tests.public.records import Reach
+from tests.public.webhooks import enabling, parse_registration
 
 
 @pytest.fixture

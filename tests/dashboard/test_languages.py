@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 import pytest
 
 from hookgw import Gateway, Right
-from hookgw.app import Dashboard
-from hookgw.records import forget_translations
-from hookgw.web import AppApplication as Application
 from tests.api.test_route_walk import FILLED
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
+from tests.public.app import Dashboard
+from tests.public.records import forget_translations
+from tests.public.web import AppApplication as Application
 
 BEGIN, END = "⟦", "⟧"
 

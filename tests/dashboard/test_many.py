@@ -6,8 +6,8 @@ from types import FrameType
 import trio
 
 from hookgw import Gateway
-from hookgw.records import ConnectionState
 from tests.dashboard.conftest import Browser
+from tests.public.records import ConnectionState
 
 FEW, MORE = 55, 105
 A_FURTHER_INSTANCE = 4.0

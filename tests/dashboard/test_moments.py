@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from hookgw import Invalid
-from hookgw.site import parse_moment, zone_of
+from tests.public.site import parse_moment, zone_of
 
 PAULO = ZoneInfo("America/Sao_Paulo")
 NOW = datetime.datetime(2026, 11, 26, 1, 30, tzinfo=datetime.UTC).timestamp()

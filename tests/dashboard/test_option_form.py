@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from hookgw import Invalid
-from hookgw.site import Form, option_fields, read_options
+from tests.public.site import Form, option_fields, read_options
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -1,6 +1,6 @@
 import pytest
 
-from hookgw.site import refusal_of
+from tests.public.site import refusal_of
 
 
 @pytest.mark.parametrize(

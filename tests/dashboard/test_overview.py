@@ -10,12 +10,12 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.config import OperationsSettings, Settings
 from hookgw.core.recent_log import recent_log
-from hookgw.records import FailingTask
-from hookgw.store import Held, LaneBacklog
 from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
+from tests.public.config import OperationsSettings, Settings
+from tests.public.records import FailingTask
+from tests.public.store import Held, LaneBacklog
 from tests.support.disks import refuse
 
 

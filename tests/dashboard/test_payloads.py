@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.site import MOST, html_size, shown_json, shown_text
+from tests.public.site import MOST, html_size, shown_json, shown_text
 
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), st.text(max_size=20)),

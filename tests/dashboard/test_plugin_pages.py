@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 import hookgw
 from hookgw import DashboardPage, Gateway, PluginGateway
-from hookgw.app import open_gateway
-from hookgw.config import Settings
-from hookgw.plugins import Hooks, load_plugins
 from tests.dashboard.conftest import Browser
+from tests.public.app import open_gateway
+from tests.public.config import Settings
+from tests.public.plugins import Hooks, load_plugins
 
 
 class Sly(str):

@@ -13,15 +13,15 @@ import trio
 from structlog.testing import capture_logs
 
 from hookgw import Gateway, Right
-from hookgw.app import Dashboard, create_app
-from hookgw.config import AuthSettings, DashboardSettings, ServerSettings, Settings
 from hookgw.core import browser_sessions
-from hookgw.keys import PORTAL_LIFETIME
-from hookgw.records import IDLE_LIMIT, Key, Reach
-from hookgw.web import serve
 from tests.api.conftest import open_whole_gateway
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import KEY, Browser, form_token
+from tests.public.app import Dashboard, create_app
+from tests.public.config import AuthSettings, DashboardSettings, ServerSettings, Settings
+from tests.public.keys import PORTAL_LIFETIME
+from tests.public.records import IDLE_LIMIT, Key, Reach
+from tests.public.web import serve
 
 TENANT = {"tags": {"tenant": "acme"}}
 RETURN = "https://acme.example:8443/settings?a=1&b=2"

@@ -15,14 +15,14 @@ import msgspec
 import pytest
 
 from hookgw import Event, Gateway
-from hookgw.config import Settings
-from hookgw.records import MEANINGS
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import open_whole_gateway
 from tests.api.test_route_walk import FILLED
 from tests.dashboard.conftest import KEY, Browser, form_token
 from tests.dashboard.test_portal import enter
 from tests.dashboard.test_streams import watching
+from tests.public.config import Settings
+from tests.public.records import MEANINGS
+from tests.public.web import AppApplication as Application
 
 OPERATOR = "zqoperator"
 RIGHTS = [str(right) for right in MEANINGS if right not in ("keys", "operate")]

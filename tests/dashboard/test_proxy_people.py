@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw import Gateway
-from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings
 from tests.api.conftest import open_whole_gateway
 from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
+from tests.public.config import AuthSettings, ServerSettings, Settings, StorageSettings
 
 HEADER = "x-forwarded-user"
 ANA, BOB = "ana@acme.example", "bob"

@@ -7,15 +7,15 @@ import pytest
 import trio
 
 from hookgw import Event, Gateway, Right
-from hookgw.app import Dashboard
-from hookgw.kernel import Forbidden
-from hookgw.records import DeliverySelection, JobKind, Reach
-from hookgw.site import NEED
-from hookgw.web import AppApplication as Application
-from hookgw.web import check_need
 from tests.api.conftest import KEY
 from tests.api.test_route_walk import FILLED, add_key
 from tests.dashboard.conftest import Browser, emit, set_webhook
+from tests.public.app import Dashboard
+from tests.public.kernel import Forbidden
+from tests.public.records import DeliverySelection, JobKind, Reach
+from tests.public.site import NEED
+from tests.public.web import AppApplication as Application
+from tests.public.web import check_need
 
 WEBHOOK = "/instances/loja1/webhooks/default"
 

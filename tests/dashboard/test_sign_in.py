@@ -11,12 +11,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw import Gateway
-from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.core import browser_sessions
-from hookgw.records import IDLE_LIMIT
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import slow_request
 from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
+from tests.public.config import AuthSettings, ServerSettings, Settings
+from tests.public.records import IDLE_LIMIT
+from tests.public.web import AppApplication as Application
 
 LOGIN = "/dashboard/login"
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from hookgw import Gateway
-from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import Browser, set_webhook
+from tests.public.webhooks import parse_registration
 
 PAGE = "/instances/loja1"
 WEBHOOK = {"url": "http://127.0.0.1:9/x", "enabled": "true", "retry.schedule": "1h"}

@@ -10,15 +10,15 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app import Dashboard
-from hookgw.auth import RequestQuota
-from hookgw.kernel import StorageUnavailable
 from hookgw.site import streams
-from hookgw.store import DeliveryPage, DeliveryQuery
-from hookgw.web import ActiveRequests
-from hookgw.web import AppApplication as Application
-from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
+from tests.public.app import Dashboard
+from tests.public.auth import RequestQuota
+from tests.public.kernel import StorageUnavailable
+from tests.public.store import DeliveryPage, DeliveryQuery
+from tests.public.web import ActiveRequests
+from tests.public.web import AppApplication as Application
+from tests.public.webhooks import parse_registration
 
 LIVE = "/dashboard/live/instances"
 

@@ -3,10 +3,10 @@
 import re
 
 from hookgw import Gateway, Right
-from hookgw.auth import new_key
-from hookgw.records import Key, Reach
 from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
+from tests.public.auth import new_key
+from tests.public.records import Key, Reach
 
 
 def ticks(page: str) -> list[bool]:

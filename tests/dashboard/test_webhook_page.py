@@ -6,14 +6,14 @@ import pytest
 import trio
 
 from hookgw import Event, EventKind, Gateway
-from hookgw.kernel import Parts
-from hookgw.records import Key, LaneState, Reach
-from hookgw.store import DeliveryQuery
 from hookgw.testing import open_receiver
-from hookgw.webhooks import parse_registration
 from hookgw.webhooks.fields import FIELDS
 from tests.dashboard.conftest import Browser, emit, set_webhook
 from tests.dashboard.test_streams import watching
+from tests.public.kernel import Parts
+from tests.public.records import Key, LaneState, Reach
+from tests.public.store import DeliveryQuery
+from tests.public.webhooks import parse_registration
 
 INSTANCE = "/instances/loja1"
 PAGE = f"{INSTANCE}/webhooks/default"

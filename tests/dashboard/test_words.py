@@ -1,7 +1,7 @@
 from typing import get_args
 
-from hookgw.records import WaitsFor
-from hookgw.site import WAITS
+from tests.public.records import WaitsFor
+from tests.public.site import WAITS
 
 
 def test_every_wait_of_a_lane_has_words() -> None:

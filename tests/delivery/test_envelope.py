@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event
-from hookgw.delivery import MOST_BEGINNINGS as MOST_KEPT
-from hookgw.delivery import Envelope, encode_envelope
+from tests.public.delivery import MOST_BEGINNINGS as MOST_KEPT
+from tests.public.delivery import Envelope, encode_envelope
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 URL = "https://example.com/hook"

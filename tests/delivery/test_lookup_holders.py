@@ -10,8 +10,8 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import ConnectionState, Session, TextMessage
-from hookgw.delivery import Found
 from hookgw.testing import Receiver, kit, open_kit
+from tests.public.delivery import Found
 
 
 class Holders:

@@ -27,17 +27,17 @@ from hookgw import (
     Session,
     TextMessage,
 )
-from hookgw.app import create_app, open_gateway
-from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.delivery import URL_CHECK_TIMEOUT as CHECK_TIMEOUT
-from hookgw.delivery import OutboundHttp, RequestHead, SystemResolver
-from hookgw.kernel import DAY, Duration, Forbidden, Size, parse_target
-from hookgw.plugins import Hooks, load_plugins
-from hookgw.records import GLOBAL_INSTANCE
-from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from hookgw.webhooks import RegistrationChange
 from tests.delivery.http.raw_receiver import always_ok, serving
+from tests.public.app import create_app, open_gateway
+from tests.public.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from tests.public.delivery import URL_CHECK_TIMEOUT as CHECK_TIMEOUT
+from tests.public.delivery import OutboundHttp, RequestHead, SystemResolver
+from tests.public.kernel import DAY, Duration, Forbidden, Size, parse_target
+from tests.public.plugins import Hooks, load_plugins
+from tests.public.records import GLOBAL_INSTANCE
+from tests.public.store import DeliveryQuery, DeliveryReport
+from tests.public.webhooks import RegistrationChange
 from tests.support.proxies import http_proxy, open_proxy
 
 

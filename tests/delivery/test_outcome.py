@@ -3,7 +3,7 @@ from email.utils import formatdate
 import pytest
 
 from hookgw import Outcome
-from hookgw.delivery import describe_status, outcome_of_status, parse_retry_after
+from tests.public.delivery import describe_status, outcome_of_status, parse_retry_after
 
 NOW = 1_700_000_000.0
 REJECTED = {400, 411, 413, 414, 415, 422, 431}

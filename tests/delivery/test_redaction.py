@@ -5,8 +5,8 @@ from urllib.parse import quote
 import pytest
 
 from hookgw import Registration
-from hookgw.delivery import redact, secrets_sent
-from hookgw.kernel import MASK, parse_target
+from tests.public.delivery import redact, secrets_sent
+from tests.public.kernel import MASK, parse_target
 
 
 def sent(url: str = "https://receiver.test/", **headers: str) -> tuple[bytes, ...]:

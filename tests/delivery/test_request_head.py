@@ -3,8 +3,8 @@
 import h11
 import pytest
 
-from hookgw.delivery import RequestHead
-from hookgw.kernel import parse_target
+from tests.public.delivery import RequestHead
+from tests.public.kernel import parse_target
 
 TARGET = parse_target("https://user:pass@example.com:8443/hook?x=1")
 

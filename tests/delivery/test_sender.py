@@ -9,9 +9,10 @@ import pytest
 import trio
 
 from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, OutgoingDelivery, Registration, Response
-from hookgw.concurrency import Clock
-from hookgw.delivery import MOST_BEGINNINGS as MOST_KEPT
-from hookgw.delivery import (
+from hookgw.testing import Receiver, answer, hang, redirect
+from tests.public.concurrency import Clock
+from tests.public.delivery import MOST_BEGINNINGS as MOST_KEPT
+from tests.public.delivery import (
     AddressGuard,
     AttemptResult,
     DeliverySender,
@@ -20,9 +21,8 @@ from hookgw.delivery import (
     RequestTemplate,
     template_for,
 )
-from hookgw.kernel import MASK, PluginFailed, Secret
-from hookgw.records import Condition, FilterOp, edited_id, new_secret
-from hookgw.testing import Receiver, answer, hang, redirect
+from tests.public.kernel import MASK, PluginFailed, Secret
+from tests.public.records import Condition, FilterOp, edited_id, new_secret
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)
 

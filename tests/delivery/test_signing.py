@@ -12,9 +12,9 @@ import svix
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.delivery import MOST_SIGNATURES, SignatureInvalid, sign, verify
-from hookgw.delivery import SIGNATURE_TOLERANCE as TOLERANCE
-from hookgw.kernel import Signature, SigningKey, make_secret, public_key_of, signing_key, verifying_key
+from tests.public.delivery import MOST_SIGNATURES, SignatureInvalid, sign, verify
+from tests.public.delivery import SIGNATURE_TOLERANCE as TOLERANCE
+from tests.public.kernel import Signature, SigningKey, make_secret, public_key_of, signing_key, verifying_key
 
 KEY = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 BODY = b'{"test": 2432232314}'

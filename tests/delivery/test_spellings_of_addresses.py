@@ -14,10 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hookgw import Invalid, Registration
-from hookgw.config import DeliverySettings, parse_proxy
-from hookgw.delivery import AddressGuard, AnswerMemory, Blocked, ConnectorClients, Dialer, OutboundHttp
-from hookgw.kernel import parse_target
 from tests.delivery.http.raw_receiver import Server, always_ok, serving
+from tests.public.config import DeliverySettings, parse_proxy
+from tests.public.delivery import AddressGuard, AnswerMemory, Blocked, ConnectorClients, Dialer, OutboundHttp
+from tests.public.kernel import parse_target
 from tests.support.proxies import LittleProxy, http_proxy, open_proxy
 
 LOOPBACK = 0x7F000001

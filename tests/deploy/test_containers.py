@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hookgw.command import COMMANDS
-from hookgw.config import load_settings
+from tests.public.command import COMMANDS
+from tests.public.config import load_settings
 from tests.support.compose import ComposeRefused, interpolate, receivers_beside_hookgw, services_of
 
 ROOT = Path(__file__).parents[2]

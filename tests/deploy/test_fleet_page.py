@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hookgw.config import Settings, load_settings
-from hookgw.kernel import parse_size
+from tests.public.config import Settings, load_settings
+from tests.public.kernel import parse_size
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")
 BLOCKS = [

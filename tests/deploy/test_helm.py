@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hookgw import __version__
-from hookgw.config import Settings, load_settings
+from tests.public.config import Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "hookgw"

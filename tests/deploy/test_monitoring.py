@@ -12,9 +12,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from hookgw.core import Metrics
-from hookgw.delivery import PoolStatistics
-from hookgw.store import DiskSpace
+from tests.public.core import Metrics
+from tests.public.delivery import PoolStatistics
+from tests.public.store import DiskSpace
 
 ROOT = Path(__file__).parents[2]
 RULES = sorted((ROOT / "deploy" / "prometheus").glob("*.rules.yml"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config import load_settings
+from tests.public.config import load_settings
 
 UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "hookgw.service"
 PROGRAM = "/usr/local/bin/hookgw"

@@ -13,8 +13,8 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from hookgw.command import main
 from hookgw.testing import open_receiver
+from tests.public.command import main
 from tests.support.compose import read_env, receivers_beside_hookgw, services_of
 from tests.support.neighbours import ROOT, Neighbour, run_neighbours
 

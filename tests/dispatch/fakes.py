@@ -10,7 +10,8 @@ import msgspec
 import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome, Registration
-from hookgw.concurrency import (
+from hookgw.fair import Share
+from tests.public.concurrency import (
     Clock,
     LightSteps,
     LoopLoad,
@@ -19,8 +20,8 @@ from hookgw.concurrency import (
     let_others_go_on,
     virtual_clock,
 )
-from hookgw.config import DeliverySettings
-from hookgw.delivery import (
+from tests.public.config import DeliverySettings
+from tests.public.delivery import (
     AttemptResult,
     ConnectionPools,
     DeliveryError,
@@ -30,12 +31,11 @@ from hookgw.delivery import (
     PooledTransport,
     RequestTemplate,
 )
-from hookgw.fair import Share
-from hookgw.kernel import PluginFailed, StorageUnavailable
-from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
-from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
-from hookgw.lanes import Dispatcher, EveryLane, Fetches, HeldShards, LaneServices, MemoryClaim, TagRates
-from hookgw.records import (
+from tests.public.kernel import PluginFailed, StorageUnavailable
+from tests.public.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
+from tests.public.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
+from tests.public.lanes import Dispatcher, EveryLane, Fetches, HeldShards, LaneServices, MemoryClaim, TagRates
+from tests.public.records import (
     LaneStatistics,
     Page,
     Position,
@@ -44,7 +44,7 @@ from hookgw.records import (
     ShardEpoch,
     registration_of,
 )
-from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
+from tests.public.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
 from tests.support.hub import running_steps
 
 URL = "http://127.0.0.1:9/hook"

@@ -4,8 +4,8 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import LaneState, Outcome
-from hookgw.lanes import RETIRE_AFTER
 from tests.dispatch.fakes import LANE, OTHER_LANE, World
+from tests.public.lanes import RETIRE_AFTER
 
 HIGH = 1000
 

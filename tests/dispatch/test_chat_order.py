@@ -2,8 +2,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from hookgw.lanes import ChatOrder
-from hookgw.records import FIRST, Position
+from tests.public.lanes import ChatOrder
+from tests.public.records import FIRST, Position
 
 
 @dataclass(eq=False)

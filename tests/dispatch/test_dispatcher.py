@@ -5,11 +5,11 @@ import pytest
 import trio
 
 from hookgw import Delivery, DeliveryState, LaneState, Outcome, Registration
-from hookgw.delivery import AttemptResult
-from hookgw.lanes import RETIRE_AFTER, Dispatcher
-from hookgw.records import Ordering
-from hookgw.store import Held, LaneBacklog
 from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, every_lane, registration
+from tests.public.delivery import AttemptResult
+from tests.public.lanes import RETIRE_AFTER, Dispatcher
+from tests.public.records import Ordering
+from tests.public.store import Held, LaneBacklog
 from tests.support.exceptions import stray_cancelled
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

@@ -4,9 +4,10 @@ import pytest
 import trio
 
 from hookgw import LaneState, Registration
-from hookgw.lanes import RETIRE_AFTER, UNKNOWN, EveryLane, HeldShards, held_shards
-from hookgw.records import SHARDS, Ordering, shard_of
+from hookgw.lanes import held_shards
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
+from tests.public.lanes import RETIRE_AFTER, UNKNOWN, EveryLane, HeldShards
+from tests.public.records import SHARDS, Ordering, shard_of
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -1,8 +1,8 @@
 import pytest
 import trio
 
-from hookgw.lanes import IDLE_GRAIN as GRAIN
-from hookgw.lanes import IdleLanes
+from tests.public.lanes import IDLE_GRAIN as GRAIN
+from tests.public.lanes import IdleLanes
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from hookgw import Attempt, DeliveryState, Event, LaneState, Outcome
-from hookgw.concurrency import in_task
-from hookgw.delivery import AttemptResult, RequestTemplate
-from hookgw.kernel import PluginFailed
-from hookgw.lanes import IDLE_GRAIN as GRAIN
-from hookgw.lanes import IdleLanes, Lane, LaneMemory
-from hookgw.records import KnownDelivery
 from tests.dispatch.fakes import BEGAN, LANE, NEW_URL, URL, World, registration
+from tests.public.concurrency import in_task
+from tests.public.delivery import AttemptResult, RequestTemplate
+from tests.public.kernel import PluginFailed
+from tests.public.lanes import IDLE_GRAIN as GRAIN
+from tests.public.lanes import IdleLanes, Lane, LaneMemory
+from tests.public.records import KnownDelivery
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -7,7 +7,8 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.delivery import (
+from tests.dispatch.fakes import LANE, NEW_URL, OTHER_LANE, URL, World, registration
+from tests.public.delivery import (
     AttemptResult,
     ConnectFailed,
     ConnectionPools,
@@ -17,9 +18,8 @@ from hookgw.delivery import (
     OutOfDescriptors,
     PooledTransport,
 )
-from hookgw.lanes import Dispatcher
-from hookgw.records import Ordering
-from tests.dispatch.fakes import LANE, NEW_URL, OTHER_LANE, URL, World, registration
+from tests.public.lanes import Dispatcher
+from tests.public.records import Ordering
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

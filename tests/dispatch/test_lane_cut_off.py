@@ -6,10 +6,10 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.delivery import AttemptResult
-from hookgw.lanes import Dispatcher
-from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, FakeSender, World, registration
+from tests.public.delivery import AttemptResult
+from tests.public.lanes import Dispatcher
+from tests.public.records import Ordering
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

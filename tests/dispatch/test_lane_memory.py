@@ -4,13 +4,13 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, Event, LaneState, Outcome
-from hookgw.delivery import RequestTemplate
-from hookgw.lanes import DELIVERY_OVERHEAD as OVERHEAD
-from hookgw.lanes import LANE_PAGE as PAGE
-from hookgw.lanes import LEAST_LANE_MEMORY as LEAST_MEMORY
-from hookgw.lanes import Dispatcher, charge_of
-from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
+from tests.public.delivery import RequestTemplate
+from tests.public.lanes import DELIVERY_OVERHEAD as OVERHEAD
+from tests.public.lanes import LANE_PAGE as PAGE
+from tests.public.lanes import LEAST_LANE_MEMORY as LEAST_MEMORY
+from tests.public.lanes import Dispatcher, charge_of
+from tests.public.records import Ordering
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -4,10 +4,10 @@ import pytest
 import trio
 
 from hookgw import Outcome
-from hookgw.lanes import LANE_PAGE as PAGE
-from hookgw.lanes import LaneMemory, LaneQueue
 from tests.dispatch.fakes import LANE, World
 from tests.dispatch.test_lane import quiet, running
+from tests.public.lanes import LANE_PAGE as PAGE
+from tests.public.lanes import LaneMemory, LaneQueue
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

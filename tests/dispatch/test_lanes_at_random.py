@@ -9,10 +9,10 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Delivery, Outcome
-from hookgw.delivery import AttemptResult, LaneTransport, RequestTemplate
-from hookgw.lanes import RETIRE_AFTER, Dispatcher
-from hookgw.records import Ordering
 from tests.dispatch.fakes import FakeSender, World, registration
+from tests.public.delivery import AttemptResult, LaneTransport, RequestTemplate
+from tests.public.lanes import RETIRE_AFTER, Dispatcher
+from tests.public.records import Ordering
 
 LANES = ["reg_1:0:shop", "reg_1:0:bank", "reg_2:0"]
 STEPS = 300

@@ -7,10 +7,10 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.kernel import PULL_URL, PluginFailed
-from hookgw.lanes import RETIRE_AFTER, UNFETCHED, Dispatcher, Fetches, Lease, PulledLane
-from hookgw.records import Ordering, RetryOptions
 from tests.dispatch.fakes import LANE, URL, World, registration
+from tests.public.kernel import PULL_URL, PluginFailed
+from tests.public.lanes import RETIRE_AFTER, UNFETCHED, Dispatcher, Fetches, Lease, PulledLane
+from tests.public.records import Ordering, RetryOptions
 
 # Lanes whose receiver fetches: leases, their ends, and what they leave to other lanes.
 

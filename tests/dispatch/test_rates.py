@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.kernel import parse_rate
-from hookgw.lanes import RateLimit, RateLimits
-from hookgw.records import Ordering
 from tests.dispatch.fakes import World, registration
+from tests.public.kernel import parse_rate
+from tests.public.lanes import RateLimit, RateLimits
+from tests.public.records import Ordering
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

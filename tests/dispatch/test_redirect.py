@@ -6,11 +6,11 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.kernel import PluginFailed, Secret
-from hookgw.lanes import LANE_PAGE as PAGE
-from hookgw.lanes import RETIRE_AFTER, Dispatcher
-from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
+from tests.public.kernel import PluginFailed, Secret
+from tests.public.lanes import LANE_PAGE as PAGE
+from tests.public.lanes import RETIRE_AFTER, Dispatcher
+from tests.public.records import Ordering
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from hookgw.lanes import FORGET_AT_ONCE, LaneMemory, RetiredLanes
-from hookgw.lanes import RETIRED_LANES_GRAIN as GRAIN
+from tests.public.lanes import FORGET_AT_ONCE, LaneMemory, RetiredLanes
+from tests.public.lanes import RETIRED_LANES_GRAIN as GRAIN
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import DeliveryState, Outcome, Registration
-from hookgw.config import DeliverySettings
-from hookgw.lanes import Decision, Policy, decide, is_expired, longest_wait, policy_of
-from hookgw.records import RetryOptions
+from tests.public.config import DeliverySettings
+from tests.public.lanes import Decision, Policy, decide, is_expired, longest_wait, policy_of
+from tests.public.records import RetryOptions
 
 POLICY = Policy(
     schedule=(5.0, 15.0, 30.0),

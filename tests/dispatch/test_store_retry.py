@@ -3,9 +3,9 @@ import itertools
 import trio
 from trio.testing import MockClock
 
-from hookgw.kernel import StorageUnavailable
-from hookgw.lanes import LAST_STORE_WAIT as LAST_WAIT
-from hookgw.lanes import retry_until_readable
+from tests.public.kernel import StorageUnavailable
+from tests.public.lanes import LAST_STORE_WAIT as LAST_WAIT
+from tests.public.lanes import retry_until_readable
 
 
 async def test_waits_double_until_the_disk_can_be_read(autojump_clock: MockClock) -> None:

@@ -6,9 +6,9 @@ import pytest
 import trio
 
 from hookgw import Attempt, LaneState, Outcome
-from hookgw.delivery import AttemptResult
-from hookgw.records import LaneStatistics, advice_for, is_stuck, skippable
 from tests.dispatch.fakes import LANE, World
+from tests.public.delivery import AttemptResult
+from tests.public.records import LaneStatistics, advice_for, is_stuck, skippable
 
 # A receiver, or a proxy before it, that answers.
 BUSY = [

@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 import trio
 
-from hookgw.kernel import PULL_URL, parse_rate
-from hookgw.lanes import TagRates
-from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
+from tests.public.kernel import PULL_URL, parse_rate
+from tests.public.lanes import TagRates
+from tests.public.records import Ordering
 
 ACME = {"tenant": "acme"}
 INSTANCE = "shop"

@@ -3,10 +3,10 @@
 import msgspec
 
 from hookgw import Attempt, DeliveryState, Outcome
-from hookgw.delivery import AttemptResult
-from hookgw.lanes import LaneMemory
 from tests.dispatch.fakes import BEGAN, FakeOutbox
 from tests.dispatch.test_retry_policy import POLICY
+from tests.public.delivery import AttemptResult
+from tests.public.lanes import LaneMemory
 
 BROKE_OFF = AttemptResult(
     Attempt(number=1, at=BEGAN, duration=0.1, outcome=Outcome.UNREACHABLE), broke_off=True

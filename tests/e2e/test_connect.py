@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hookgw.command import Client, ReaderGone
 from hookgw.connect.connect import Connection
 from hookgw.connect.connect import run as connect_until_signal
 from hookgw.testing import answer, open_receiver
 from tests.cli.conftest import says
+from tests.public.command import Client, ReaderGone
 from tests.support.gateway_process import KEY, ReceiverProcess, receiving, serving
 from tests.support.processes import Process, run, started
 

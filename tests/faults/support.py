@@ -1,8 +1,8 @@
 """What the tests of faults say often: what became of an event, and how long its lane waits."""
 
 from hookgw import Attempt, DeliveryState, Event, LaneState
-from hookgw.store import DeliveryReport
 from hookgw.testing import GatewayKit, Receiver
+from tests.public.store import DeliveryReport
 
 KIND = "CALL"
 

@@ -11,9 +11,9 @@ import trustme
 from trio.testing import MockClock
 
 from hookgw import Outcome
-from hookgw.delivery import default_ssl_context
 from hookgw.testing import GatewayKit, Hang, Receiver, open_receiver
 from tests.faults.support import KIND, attempts_of
+from tests.public.delivery import default_ssl_context
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -24,11 +24,12 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import Attempt, Conflict, Delivery, DeliveryState, Outcome, Registration
 from hookgw.core import jobs
-from hookgw.records import DeliverySelection, Ordering
-from hookgw.store import DeliveryQuery, DeliveryReport, steps
+from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks import RegistrationChange
 from tests.faults.support import KIND
+from tests.public.records import DeliverySelection, Ordering
+from tests.public.store import DeliveryQuery, DeliveryReport
+from tests.public.webhooks import RegistrationChange
 
 SEEDS = (
     [int(os.environ["HOOKGW_CHANGES_SEED"])]

@@ -10,12 +10,12 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import DeliveryState
-from hookgw.app import open_gateway
-from hookgw.concurrency import Clock
-from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.kernel import Duration, Size
 from hookgw.testing import Answer, GatewayKit, Receiver, answer
 from tests.faults.support import KIND, state_of, wait_out
+from tests.public.app import open_gateway
+from tests.public.concurrency import Clock
+from tests.public.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from tests.public.kernel import Duration, Size
 from tests.support.waits import FIRST_WAIT
 
 HOUR = 3600.0

@@ -10,9 +10,9 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Outcome, Unavailable
-from hookgw.store import Store
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer
 from tests.faults.support import KIND, attempts_of, state_of
+from tests.public.store import Store
 from tests.support.disks import make_read_only, writes_again
 from tests.support.stores import connection_of
 

@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import DeliveryState, Event, Outcome
-from hookgw.delivery import default_ssl_context
 from hookgw.testing import Answer, GatewayKit, Hang, Received, Receiver, answer, open_kit, open_receiver
 from tests.faults.support import KIND, attempts_of, report_of, state_of, wait_of
+from tests.public.delivery import default_ssl_context
 from tests.support.disks import make_read_only, writes_again
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

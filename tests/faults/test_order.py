@@ -12,11 +12,11 @@ import pytest
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Registration
-from hookgw.records import DeliverySelection
-from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_kit, open_receiver, reset
 from tests.faults.ordermodel import Key, Ledger
 from tests.faults.support import KIND
+from tests.public.records import DeliverySelection
+from tests.public.store import DeliveryQuery, DeliverySummary
 
 SEEDS = (
     [int(os.environ["HOOKGW_ORDER_SEED"])]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.delivery import Found
 from hookgw.testing import GatewayKit, Receiver, kit, open_kit, open_receiver
 from tests.faults.support import KIND, attempts_of, state_of, wait_of
+from tests.public.delivery import Found
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

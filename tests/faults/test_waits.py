@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hookgw import DeliveryState
-from hookgw.config import DeliverySettings
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_kit
 from tests.faults.support import KIND, state_of, wait_of, wait_out
+from tests.public.config import DeliverySettings
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

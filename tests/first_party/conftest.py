@@ -9,10 +9,6 @@ from typing import Any
 import pytest
 
 from hookgw import Event, Registration
-from hookgw.config import PluginsSettings
-from hookgw.kernel import parse_rfc3339
-from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
-from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution
 from plugins.evolution.webhook import PROOF
@@ -20,6 +16,10 @@ from tests.first_party.evolution import CATALOG, OPTIONS, Take, connected, serve
 from tests.first_party.matrix import Homeserver
 from tests.first_party.runs import post
 from tests.networks.evolution import Evolution as EvolutionServer
+from tests.public.config import PluginsSettings
+from tests.public.kernel import parse_rfc3339
+from tests.public.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
+from tests.public.records import BUILT_IN_KINDS, Catalog
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 

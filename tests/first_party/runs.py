@@ -8,9 +8,9 @@ import msgspec
 import trio
 
 from hookgw import Event, EventLeftOut, HookgwError, IngestRequest, NewEvent
-from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from hookgw.testing import FakeSession
 from plugins.gateway_kinds import KINDS
+from tests.public.records import BUILT_IN_KINDS, Catalog, SchemaBook
 
 CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 SCHEMAS = SchemaBook(CATALOG)

@@ -15,9 +15,9 @@ import trio.lowlevel
 from trio.testing import MockClock
 
 from hookgw import Gateway
-from hookgw.kernel import ConfigError
-from hookgw.records import Problem, ProblemKind, ProblemReport
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+from tests.public.kernel import ConfigError
+from tests.public.records import Problem, ProblemKind, ProblemReport
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -8,9 +8,9 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 from cloudevents.core.v1.event import CloudEvent
 
 from hookgw import Event
-from hookgw.kernel import Invalid, rfc3339
 from hookgw.testing import GatewayKit, Received, Receiver, answer
 from tests.first_party.amqp_broker import open_broker
+from tests.public.kernel import Invalid, rfc3339
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

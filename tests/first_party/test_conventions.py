@@ -12,12 +12,12 @@ from trio.testing import MockClock
 
 from hookgw import ConnectionState, Invalid
 from hookgw import connectors as kit
-from hookgw.config import PluginsSettings
-from hookgw.instances import calls_of
-from hookgw.kernel import ConfigError
-from hookgw.plugins import ContainedConnector, Hooks, load_plugins
-from hookgw.records import BUILT_IN_KINDS, Catalog, check_schema
 from hookgw.testing import FakeSession, GatewayKit
+from tests.public.config import PluginsSettings
+from tests.public.instances import calls_of
+from tests.public.kernel import ConfigError
+from tests.public.plugins import ContainedConnector, Hooks, load_plugins
+from tests.public.records import BUILT_IN_KINDS, Catalog, check_schema
 from tests.support import networks_table
 
 ROOT = Path(__file__).parents[2]

@@ -29,12 +29,12 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.testing import FakeMediaSink, FakeSession, open_kit, open_receiver
-from hookgw.webhooks import RegistrationChange
 from plugins.evolution.connector import LARGEST_FILE
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.receiving import FILE_TIME
 from tests.first_party.evolution import FORMER, connected, served, transport_of
 from tests.networks.evolution import KEY, WUID, Evolution, serving
+from tests.public.webhooks import RegistrationChange
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

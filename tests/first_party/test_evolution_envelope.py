@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hookgw import Event, Invalid, Outgoing, Registration
-from hookgw.kernel import ConfigError, parse_rfc3339
-from hookgw.plugins import Hooks
+from tests.public.kernel import ConfigError, parse_rfc3339
+from tests.public.plugins import Hooks
 
 Registered = Callable[..., Registration]
 Payload = Callable[[str], tuple[dict[str, Any], Event]]

@@ -1,8 +1,8 @@
 import jsonschema_rs
 import pytest
 
-from hookgw.plugins import Hooks
-from hookgw.records import BUILT_IN_KINDS, Catalog
+from tests.public.plugins import Hooks
+from tests.public.records import BUILT_IN_KINDS, Catalog
 
 DOTTED = {
     "APPLICATION_STARTUP": "application.startup",

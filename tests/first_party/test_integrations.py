@@ -9,8 +9,9 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app import create_app, open_gateway
-from hookgw.config import (
+from tests.api.conftest import KEY, open_client
+from tests.public.app import create_app, open_gateway
+from tests.public.config import (
     AuthSettings,
     InstancesSettings,
     PluginsSettings,
@@ -18,8 +19,7 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel import Size
-from tests.api.conftest import KEY, open_client
+from tests.public.kernel import Size
 
 NOBODY = "http://127.0.0.1:9"
 SET_UP = {

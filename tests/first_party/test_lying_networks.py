@@ -22,9 +22,9 @@ from hookgw import (
     NewEvent,
     Unavailable,
 )
-from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from hookgw.testing import FakeSession
 from tests.first_party.lines import CATALOG, LINES, Line
+from tests.public.records import BUILT_IN_KINDS, Catalog, SchemaBook
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -26,10 +26,10 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.kernel import PluginFailed
-from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import FakeMediaSink
 from tests.first_party.lines import LINES, Line
+from tests.public.kernel import PluginFailed
+from tests.public.plugins import Boundary, ContainedConnector, check_connector
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

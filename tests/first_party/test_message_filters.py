@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from hookgw import Event, Invalid, Registration
-from hookgw.kernel import PluginFailed
-from hookgw.plugins import Hooks
+from tests.public.kernel import PluginFailed
+from tests.public.plugins import Hooks
 
 Registered = Callable[..., Registration]
 ANA = "5511988887777@s.whatsapp.net"

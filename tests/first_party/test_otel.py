@@ -18,10 +18,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from trio.testing import MockClock
 
 from hookgw import Event, __version__
-from hookgw.kernel import ConfigError
-from hookgw.plugins import Hooks, LoadedPlugins
-from hookgw.records import new_event_id
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from tests.public.kernel import ConfigError
+from tests.public.plugins import Hooks, LoadedPlugins
+from tests.public.records import new_event_id
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -15,12 +15,12 @@ import trio.lowlevel
 from pamqp import base, commands, frame, header, heartbeat
 
 from hookgw import Attempt, DeliveryState, Event, Outcome, Registration
-from hookgw.config import PluginsSettings
-from hookgw.kernel import Invalid
-from hookgw.plugins import load_plugins
-from hookgw.store import DeliveryReport
 from hookgw.testing import GatewayKit
 from tests.first_party.amqp_broker import Broker, Link, Published, confirm, open_broker
+from tests.public.config import PluginsSettings
+from tests.public.kernel import Invalid
+from tests.public.plugins import load_plugins
+from tests.public.store import DeliveryReport
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -11,10 +11,10 @@ import trio
 import trio.testing
 
 from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, NewEvent, TextMessage
-from hookgw.kernel import ConfigError, PluginFailed
-from hookgw.plugins import Hooks
-from hookgw.records import Catalog
 from hookgw.testing import FakeSession
+from tests.public.kernel import ConfigError, PluginFailed
+from tests.public.plugins import Hooks
+from tests.public.records import Catalog
 from tests.support.simulated import connected, instance, run_for, times_of
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

@@ -23,9 +23,9 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.plugins import ContainedConnector
-from hookgw.records import Catalog
 from hookgw.testing import FakeSession
+from tests.public.plugins import ContainedConnector
+from tests.public.records import Catalog
 from tests.support.simulated import connected, instance, run_for, times_of
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

@@ -25,10 +25,10 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.kernel import PluginFailed
-from hookgw.plugins import ContainedConnector, Hooks
-from hookgw.records import check_schema
 from hookgw.testing import FakeMediaSink, FakeSession
+from tests.public.kernel import PluginFailed
+from tests.public.plugins import ContainedConnector, Hooks
+from tests.public.records import check_schema
 from tests.support.simulated import connected, instance, run_for, times_of
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

@@ -28,13 +28,13 @@ from hookgw import (
     TextMessage,
     event_id_of,
 )
-from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.waha import connector as module
 from plugins.waha.connector import FILE_TIME
 from tests.first_party.runs import check
 from tests.first_party.waha import ANA, ANA_JID, BASE_URL, GROUP, OPTIONS, Setup, setup
 from tests.networks.waha.server import Fault, Session
+from tests.public.records import BUILT_IN_KINDS, Catalog
 
 BOB, BOB_JID = "5511977776666@c.us", "5511977776666@s.whatsapp.net"
 

@@ -21,7 +21,6 @@ from hookgw import (
     TooLarge,
     Unavailable,
 )
-from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from plugins.waha.connection import CHECK_EVERY
 from plugins.waha.connector import Waha, check_proof
@@ -31,6 +30,7 @@ from plugins.waha.webhook import EVENTS, OLD_EVENTS, RETRIES
 from tests.first_party.runs import running
 from tests.first_party.waha import ANA, BASE_URL, ME_JID, OPTIONS, Setup, setup
 from tests.networks.waha.server import Fault, Session
+from tests.public.records import BUILT_IN_KINDS, Catalog
 
 OTHER = {"url": "https://crm.example/hook", "events": ["message"], "hmac": {"key": "theirs"}, "retries": None}
 

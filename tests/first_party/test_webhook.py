@@ -22,12 +22,12 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.config import PluginsSettings
-from hookgw.delivery import sign
-from hookgw.kernel import Signature, make_secret, public_key_of, signing_key
-from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
-from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
+from tests.public.config import PluginsSettings
+from tests.public.delivery import sign
+from tests.public.kernel import Signature, make_secret, public_key_of, signing_key
+from tests.public.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
+from tests.public.records import BUILT_IN_KINDS, Catalog
 from tests.support.simulated import connected
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -13,8 +13,11 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app import create_app, open_gateway
-from hookgw.config import (
+from hookgw.testing import Receiver
+from tests.api.conftest import KEY, open_client
+from tests.first_party.webhook_schemes import BODY, FORM, SENDERS
+from tests.public.app import create_app, open_gateway
+from tests.public.config import (
     AuthSettings,
     DeliverySettings,
     EventsSettings,
@@ -24,11 +27,8 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.delivery import sign
-from hookgw.kernel import Size, signing_key
-from hookgw.testing import Receiver
-from tests.api.conftest import KEY, open_client
-from tests.first_party.webhook_schemes import BODY, FORM, SENDERS
+from tests.public.delivery import sign
+from tests.public.kernel import Size, signing_key
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SIGNED = {"kind": "/event", "secret": SECRET}

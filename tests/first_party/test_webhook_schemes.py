@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from hookgw import Invalid, ProofRefused, Unavailable
-from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins
 from tests.first_party.webhook_schemes import BODY, SENDERS, session_of, with_headers
+from tests.public.plugins import ContainedConnector, Hooks, LoadedPlugins
 
 NAMES = list(SENDERS)
 TIMED = [name for name, sender in SENDERS.items() if sender.tolerance]

@@ -10,7 +10,6 @@ import pytest
 import trio
 
 from hookgw import ConnectionState, IngestRequest, Invalid, ProofRefused
-from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins
 from hookgw.testing import FakeSession
 from tests.first_party.webhook_schemes import (
     BODY,
@@ -23,6 +22,7 @@ from tests.first_party.webhook_schemes import (
     signed,
     with_headers,
 )
+from tests.public.plugins import ContainedConnector, Hooks, LoadedPlugins
 
 
 @pytest.fixture

@@ -37,8 +37,6 @@ from hookgw import (
     Unavailable,
     event_id_of,
 )
-from hookgw.config import PluginsSettings
-from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.whatsapp_cloud.connection import CHECK_EVERY, CHECK_TIME, FILE_TIME
 from plugins.whatsapp_cloud.connector import WhatsAppCloud
@@ -54,6 +52,8 @@ from tests.networks.whatsapp_cloud.webhooks import (
     text_message,
     value,
 )
+from tests.public.config import PluginsSettings
+from tests.public.plugins import Hooks, load_plugins
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

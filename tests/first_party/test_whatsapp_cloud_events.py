@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import IngestRequest, Invalid, NewEvent, ProofRefused, event_id_of
-from hookgw.kernel import finish, read_network_json
 from plugins.whatsapp_cloud import events, webhooks
 from plugins.whatsapp_cloud.events import Knowledge
 from tests.first_party.runs import assert_valid
@@ -24,6 +23,7 @@ from tests.networks.whatsapp_cloud.webhooks import (
     text_message,
     value,
 )
+from tests.public.kernel import finish, read_network_json
 
 CHAT = f"{CUSTOMER}@s.whatsapp.net"
 LID = f"{USER_ID}@lid"

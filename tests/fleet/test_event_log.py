@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.records import shard_of
 from tests.fleet.nodes import Node, open_fleet
+from tests.public.records import shard_of
 from tests.support.postgres import PostgresServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from hookgw.config import parse_proxy
-from hookgw.delivery import AddressGuard
-from hookgw.kernel import Target, parse_host, parse_target, without_user
 from tests.fuzz.sentences import check_sentences
+from tests.public.config import parse_proxy
+from tests.public.delivery import AddressGuard
+from tests.public.kernel import Target, parse_host, parse_target, without_user
 
 GUARD = AddressGuard()
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -3,9 +3,15 @@
 import math
 from collections.abc import Iterable
 
-from hookgw.delivery import Response, ResponseFailed, ResponseParser, outcome_of_status, parse_retry_after
 from tests.fuzz.pieces import even, odd
 from tests.fuzz.sentences import check_sentences
+from tests.public.delivery import (
+    Response,
+    ResponseFailed,
+    ResponseParser,
+    outcome_of_status,
+    parse_retry_after,
+)
 
 MAX_BODY = 64
 NOW = 1_700_000_000.0

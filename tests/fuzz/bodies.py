@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from hookgw import Event, Invalid, Registration, TooLarge
-from hookgw.deliveries import parse_replay
-from hookgw.delivery import encode_envelope
-from hookgw.events import parse_events
-from hookgw.instances import parse_creation
-from hookgw.kernel import SecretOptions, decode_strict
-from hookgw.messages import (
+from tests.fuzz.sentences import check_sentences
+from tests.public.deliveries import parse_replay
+from tests.public.delivery import encode_envelope
+from tests.public.events import parse_events
+from tests.public.instances import parse_creation
+from tests.public.kernel import SecretOptions, decode_strict
+from tests.public.messages import (
     parse_audio_message,
     parse_chat_query,
     parse_contact_message,
@@ -26,8 +27,8 @@ from hookgw.messages import (
     parse_template_message,
     parse_text_message,
 )
-from hookgw.records import BUILT_IN_KINDS, Catalog, EventFilter
-from hookgw.webhooks import (
+from tests.public.records import BUILT_IN_KINDS, Catalog, EventFilter
+from tests.public.webhooks import (
     RegistrationChange,
     Showing,
     parse_grace,
@@ -35,7 +36,6 @@ from hookgw.webhooks import (
     present_registration,
     unmask_change,
 )
-from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 OPTIONS = SecretOptions({"open": frozenset()})

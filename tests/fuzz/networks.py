@@ -7,9 +7,6 @@ import trio
 
 from hookgw import ConnectionState, Event, IngestRequest, Invalid, Recent
 from hookgw.connectors import mapping
-from hookgw.kernel import decode_json_of_json_decoding as decode_json
-from hookgw.kernel import finish
-from hookgw.records import BUILT_IN_KINDS, EVENT_ID, Catalog, SchemaBook
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import Connection
 from plugins.evolution.connector import Evolution
@@ -29,6 +26,9 @@ from plugins.webhook.options import read_options
 from plugins.whatsapp_cloud.events import Knowledge, translate
 from plugins.whatsapp_cloud.webhooks import read_changes
 from tests.fuzz.sentences import check_sentences
+from tests.public.kernel import decode_json_of_json_decoding as decode_json
+from tests.public.kernel import finish
+from tests.public.records import BUILT_IN_KINDS, EVENT_ID, Catalog, SchemaBook
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 ALL_KINDS = Catalog([*BUILT_IN_KINDS, *KINDS])

@@ -5,10 +5,10 @@ import re
 
 import h11
 
-from hookgw.auth import TrustedProxies, rate_limit_key
-from hookgw.web import State
 from tests.api.server.reading import read
 from tests.fuzz.pieces import even, odd
+from tests.public.auth import TrustedProxies, rate_limit_key
+from tests.public.web import State
 
 MAX_HEAD = 200
 _URL = re.compile(rb"\A(?i:https?)://[^/?]*")

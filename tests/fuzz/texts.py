@@ -11,9 +11,11 @@ from typing import Any
 
 import standardwebhooks
 
-from hookgw.config import load_settings
-from hookgw.delivery import SignatureInvalid, sign, verify
-from hookgw.kernel import (
+from hookgw.testing import Received
+from tests.fuzz.sentences import check_sentences
+from tests.public.config import load_settings
+from tests.public.delivery import SignatureInvalid, sign, verify
+from tests.public.kernel import (
     MAX_DEPTH,
     StartError,
     decode_strict,
@@ -22,10 +24,8 @@ from hookgw.kernel import (
     parse_size,
     rfc3339,
 )
-from hookgw.listen import read_received_event
-from hookgw.records import parse_delivery_id
-from hookgw.testing import Received
-from tests.fuzz.sentences import check_sentences
+from tests.public.listen import read_received_event
+from tests.public.records import parse_delivery_id
 
 
 def json_text(data: bytes) -> None:

@@ -12,12 +12,12 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import ConnectionState, Event, Invalid, NotFound, TooLarge
-from hookgw.config import EventsSettings
-from hookgw.core import run_in_slices
 from hookgw.events import accept
-from hookgw.kernel import Size
-from hookgw.records import new_event_id
 from hookgw.testing import GatewayKit, Receiver, open_kit
+from tests.public.config import EventsSettings
+from tests.public.core import run_in_slices
+from tests.public.kernel import Size
+from tests.public.records import new_event_id
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

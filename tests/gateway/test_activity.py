@@ -3,10 +3,10 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.concurrency import virtual_clock
-from hookgw.core import Metrics
-from hookgw.operations import Activity, Counts
-from hookgw.store import open_store
+from tests.public.concurrency import virtual_clock
+from tests.public.core import Metrics
+from tests.public.operations import Activity, Counts
+from tests.public.store import open_store
 
 
 async def advance(clock: MockClock, seconds: int) -> None:

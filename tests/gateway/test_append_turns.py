@@ -6,8 +6,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Event, Unavailable
-from hookgw.events import DELAY, FEW, FEWEST, MOST, AppendTurns, Turn
 from hookgw.testing import GatewayKit, Receiver
+from tests.public.events import DELAY, FEW, FEWEST, MOST, AppendTurns, Turn
 from tests.support.disks import make_read_only, writes_again
 
 

@@ -9,9 +9,10 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Gateway, InstanceSettings, Registration
-from hookgw.app import AUDITED as ALL
-from hookgw.concurrency import virtual_clock
-from hookgw.core import (
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.public.app import AUDITED as ALL
+from tests.public.concurrency import virtual_clock
+from tests.public.core import (
     Audit,
     act_as,
     acting_as,
@@ -20,9 +21,9 @@ from hookgw.core import (
     instance_changed,
     registration_changed,
 )
-from hookgw.instances import AUDITED as OF_INSTANCE
-from hookgw.kernel import LONGEST, MOST_FIELDS, FieldChange, Rate
-from hookgw.records import (
+from tests.public.instances import AUDITED as OF_INSTANCE
+from tests.public.kernel import LONGEST, MOST_FIELDS, FieldChange, Rate
+from tests.public.records import (
     CONFIGURATION,
     HOOKGW,
     Actor,
@@ -35,9 +36,8 @@ from hookgw.records import (
     TlsIdentity,
     new_secret,
 )
-from hookgw.store import AuditQuery
-from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks import AUDITED, RegistrationChange
+from tests.public.store import AuditQuery
+from tests.public.webhooks import AUDITED, RegistrationChange
 
 CRM = Actor(kind=ActorKind.KEY, name="crm", instance="shop", address="10.0.0.7")
 SHOP = Instance(name="shop", id="id-1")

@@ -10,9 +10,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Attempt, DeliveryState, Outcome, Registration
-from hookgw.records import OPERATIONS_ID
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks import STORED_AFTER, STORED_EVERY, parse_registration
+from tests.public.records import OPERATIONS_ID
+from tests.public.webhooks import STORED_AFTER, STORED_EVERY, parse_registration
 from tests.support.disks import refuse
 from tests.support.kit import emit_many, states
 

@@ -11,12 +11,13 @@ from msgspec import UNSET
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, Event, Invalid, NotFound
-from hookgw.core import DEADLINE
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import Condition, DeliverySelection, FilterOp, Job, JobKind, Ordering
-from hookgw.store import BackfillStep, steps
+from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks import CLOCKS, BackfillRequest, RegistrationChange
+from tests.public.core import DEADLINE
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import Condition, DeliverySelection, FilterOp, Job, JobKind, Ordering
+from tests.public.store import BackfillStep
+from tests.public.webhooks import CLOCKS, BackfillRequest, RegistrationChange
 from tests.support.kit import states_in_order as states
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

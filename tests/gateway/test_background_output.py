@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from hookgw.core import BackgroundOutput, LineCount
 from hookgw.core import background_output as module
 from hookgw.core.background_output import background_output
+from tests.public.core import BackgroundOutput, LineCount
 
 
 @pytest.fixture

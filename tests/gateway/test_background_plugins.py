@@ -11,11 +11,11 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import PluginGateway
-from hookgw.app import open_gateway
-from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.kernel import Size
-from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.public.app import open_gateway
+from tests.public.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from tests.public.kernel import Size
+from tests.public.plugins import Hooks, load_plugins
 
 
 class Plugin:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event, TooLarge
-from hookgw.config import LimitsSettings
-from hookgw.core import REPLAY_STEP, Backlog, BacklogFull, Need, ShareFull, Tally, need_of
-from hookgw.kernel import Size
-from hookgw.store import Append
+from tests.public.config import LimitsSettings
+from tests.public.core import REPLAY_STEP, Backlog, BacklogFull, Need, ShareFull, Tally, need_of
+from tests.public.kernel import Size
+from tests.public.store import Append
 
 NO_LIMITS: dict[str, Any] = {
     "deliveries": 0,

@@ -13,13 +13,13 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Event, HookgwError, NotFound, TooLarge
-from hookgw.core import Backlog, BacklogFull, PendingDeliveries, ShareFull
-from hookgw.instances import ConnectorSession
-from hookgw.kernel import StorageUnavailable
-from hookgw.plugins import Boundary, ContainedConnector, check_connector
-from hookgw.records import DeliverySelection, Job, Ordering, new_event_id, partition_of
-from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from tests.public.core import Backlog, BacklogFull, PendingDeliveries, ShareFull
+from tests.public.instances import ConnectorSession
+from tests.public.kernel import StorageUnavailable
+from tests.public.plugins import Boundary, ContainedConnector, check_connector
+from tests.public.records import DeliverySelection, Job, Ordering, new_event_id, partition_of
+from tests.public.store import DeliveryQuery
 from tests.support.disks import refuse
 from tests.support.media import EVENT_RULES, inbound_media
 from tests.support.waits import FIRST_WAIT

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from hookgw import Gateway
-from hookgw.app import open_gateway
-from hookgw.auth import KeyHolder
-from hookgw.concurrency import Clock
-from hookgw.config import AuthSettings, Settings, StorageSettings
-from hookgw.core import LINK_LIFETIME, MOST_LINKS, browser_sessions
-from hookgw.kernel import Forbidden, Size, Unauthorized
-from hookgw.keys import PortalRequest
+from hookgw.core import browser_sessions
 from hookgw.testing import GatewayKit
+from tests.public.app import open_gateway
+from tests.public.auth import KeyHolder
+from tests.public.concurrency import Clock
+from tests.public.config import AuthSettings, Settings, StorageSettings
+from tests.public.core import LINK_LIFETIME, MOST_LINKS
+from tests.public.kernel import Forbidden, Size, Unauthorized
+from tests.public.keys import PortalRequest
 
 
 def holder(gateway: Gateway, key: str = GatewayKit.key) -> KeyHolder:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.messages import MOST_PART, MOST_TEXT, Words, words_of
+from tests.public.messages import MOST_PART, MOST_TEXT, Words, words_of
 
 IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
 

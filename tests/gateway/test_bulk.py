@@ -13,10 +13,12 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, NotFound
 from hookgw.core import jobs
-from hookgw.deliveries import ASK_EVERY, dry_run
-from hookgw.records import AuditAction, DeliverySelection, Job, JobKind, JobOrder
-from hookgw.store import AuditQuery, steps
+from hookgw.deliveries import dry_run
+from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.public.deliveries import ASK_EVERY
+from tests.public.records import AuditAction, DeliverySelection, Job, JobKind, JobOrder
+from tests.public.store import AuditQuery
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

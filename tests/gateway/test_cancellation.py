@@ -11,14 +11,16 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, LaneState, NotFound
-from hookgw.core import PendingDeliveries, jobs
+from hookgw.core import jobs
 from hookgw.deliveries import dry_run
-from hookgw.kernel import StorageUnavailable, TooManyRequests
-from hookgw.records import AuditEntry, DeliverySelection, Ordering
-from hookgw.store import DeliveryQuery, steps
+from hookgw.store import steps
 from hookgw.store.sqlite import audit, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_pending import KIND, emit
+from tests.public.core import PendingDeliveries
+from tests.public.kernel import StorageUnavailable, TooManyRequests
+from tests.public.records import AuditEntry, DeliverySelection, Ordering
+from tests.public.store import DeliveryQuery
 from tests.support.disks import refuse
 from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT

@@ -9,12 +9,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, HookgwError, LaneState, NotFound
-from hookgw.fleet import Gathered
-from hookgw.kernel import Forbidden, LaneElsewhere, StorageUnavailable, parse_rate
-from hookgw.records import DeliverySelection, Ordering
-from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.gateway.test_pending import KIND, emit
+from tests.public.fleet import Gathered
+from tests.public.kernel import Forbidden, LaneElsewhere, StorageUnavailable, parse_rate
+from tests.public.records import DeliverySelection, Ordering
+from tests.public.store import AuditQuery, DeliveryReport
 from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT
 

@@ -9,9 +9,9 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Event
-from hookgw.core import LONG_WORK, SLICE, LongWork
-from hookgw.messages import MOST_MESSAGE, MOST_PAGES, Chat, ChatQuery, ChatSearch, Contact
-from hookgw.store import EventPage, EventQuery, LoggedEvent
+from tests.public.core import LONG_WORK, SLICE, LongWork
+from tests.public.messages import MOST_MESSAGE, MOST_PAGES, Chat, ChatQuery, ChatSearch, Contact
+from tests.public.store import EventPage, EventQuery, LoggedEvent
 
 
 class History:

@@ -2,8 +2,8 @@
 
 from structlog.testing import capture_logs
 
-from hookgw.concurrency import Clock
-from hookgw.operations import ClockWatch
+from tests.public.concurrency import Clock
+from tests.public.operations import ClockWatch
 
 
 async def test_a_jump_is_told_once_and_so_is_its_end() -> None:

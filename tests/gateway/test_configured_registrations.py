@@ -11,10 +11,11 @@ import pytest
 import trustme
 
 from hookgw import Registration
-from hookgw.concurrency import Clock
-from hookgw.config import OperationsSettings
-from hookgw.kernel import MASK, ConfigError
-from hookgw.records import (
+from hookgw.testing import Receiver, answer, open_kit, open_receiver
+from tests.public.concurrency import Clock
+from tests.public.config import OperationsSettings
+from tests.public.kernel import MASK, ConfigError
+from tests.public.records import (
     BUILT_IN_KINDS,
     GLOBAL_INSTANCE,
     OPERATIONS_ID,
@@ -23,9 +24,8 @@ from hookgw.records import (
     TlsIdentity,
     lane_rule,
 )
-from hookgw.store import Store, open_store
-from hookgw.testing import Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks import parse_global_webhooks, read_global_webhooks, read_operations
+from tests.public.store import Store, open_store
+from tests.public.webhooks import parse_global_webhooks, read_global_webhooks, read_operations
 from tests.support.certificates import certificate_of
 from tests.support.waits import FIRST_WAIT
 

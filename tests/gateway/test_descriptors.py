@@ -8,10 +8,10 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import DeliveryState
-from hookgw.config import OpenFiles
 from hookgw.core import open as core_open
-from hookgw.store import DeliveryQuery
 from hookgw.testing import open_kit
+from tests.public.config import OpenFiles
+from tests.public.store import DeliveryQuery
 
 RECEIVERS = 40
 DESCRIPTORS = 8

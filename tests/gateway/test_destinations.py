@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 
 import hookgw
 from hookgw import Attempt, DeliveryState, Outcome, OutgoingDelivery, OutgoingStream, Response
-from hookgw.deliveries import Pull
-from hookgw.kernel import PULL_URL, ConfigError, Conflict, Invalid, StartError
-from hookgw.store import DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit
+from tests.public.deliveries import Pull
+from tests.public.kernel import PULL_URL, ConfigError, Conflict, Invalid, StartError
+from tests.public.store import DeliveryReport
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Unavailable
-from hookgw.core import CHECK_EVERY, DiskSpaceWatch
-from hookgw.kernel import StorageUnavailable
-from hookgw.store import DiskSpace
 from hookgw.testing import Receiver, answer, open_kit
+from tests.public.core import CHECK_EVERY, DiskSpaceWatch
+from tests.public.kernel import StorageUnavailable
+from tests.public.store import DiskSpace
 
 KIND = "CALL"
 MIN = 2**29

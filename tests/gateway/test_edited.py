@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from hookgw import Conflict, NotFound, Outcome
-from hookgw.records import edited_from, edited_id
-from hookgw.store import AuditQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+from tests.public.records import edited_from, edited_id
+from tests.public.store import AuditQuery
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.records import Instance, with_erased, without_erased
+from tests.public.records import Instance, with_erased, without_erased
 
 ANA = "5511988887777@s.whatsapp.net"
 SHOP = Instance(name="shop", id="3f0c2a1b-e94d-4c36-80f1-a2b3c4d5e6f7")

@@ -12,15 +12,17 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound
-from hookgw.core import DEADLINE, jobs
-from hookgw.events import FREED_BEFORE
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import DeliverySelection
-from hookgw.store import AuditQuery
-from hookgw.store.sqlite import checkpoints, compact_file, erase
+from hookgw.core import jobs
+from hookgw.store.sqlite import checkpoints, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_cancellation import hang_after, refuse_audit, start_lanes_late, wait_for_count
 from tests.gateway.test_pending import KIND
+from tests.public.core import DEADLINE
+from tests.public.events import FREED_BEFORE
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import DeliverySelection
+from tests.public.sqlite import compact_file
+from tests.public.store import AuditQuery
 from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT
 

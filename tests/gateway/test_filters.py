@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from hookgw import DeliveryState, Event
-from hookgw.delivery import template_for
-from hookgw.kernel import ConfigError
-from hookgw.records import encode_payload
-from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks import parse_registration
+from tests.public.delivery import template_for
+from tests.public.kernel import ConfigError
+from tests.public.records import encode_payload
+from tests.public.store import DeliveryQuery, DeliverySummary
+from tests.public.webhooks import parse_registration
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -11,11 +11,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Attempt, ConnectionState, Outcome, Registration
-from hookgw.concurrency import Clock
-from hookgw.config import DeliverySettings
 from hookgw.core import backlog
 from hookgw.testing import GatewayKit, Receiver, answer
-from hookgw.webhooks import AutoDisable, auto_disable
+from hookgw.webhooks import auto_disable
+from tests.public.concurrency import Clock
+from tests.public.config import DeliverySettings
+from tests.public.webhooks import AutoDisable
 from tests.support.keys import principal_of
 from tests.support.stores import writer_of
 

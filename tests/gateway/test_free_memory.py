@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.concurrency import TRIM_EVERY, give_back_memory
+from tests.public.concurrency import TRIM_EVERY, give_back_memory
 
 
 async def test_free_memory_goes_back_to_the_system_again_and_again(

@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from hookgw import DeliveryState, LaneState, NotFound, Outcome
-from hookgw.kernel import StorageUnavailable
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from tests.public.kernel import StorageUnavailable
 from tests.support.disks import refuse
 from tests.support.kit import emit_many, states
 from tests.support.waits import FIRST_WAIT

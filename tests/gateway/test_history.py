@@ -7,9 +7,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import NotFound
-from hookgw.deliveries import TURN_TIMEOUT, DeliveryHistory
-from hookgw.kernel import TooManyRequests
-from hookgw.store import DeliveryPage, DeliveryQuery
+from tests.public.deliveries import TURN_TIMEOUT, DeliveryHistory
+from tests.public.kernel import TooManyRequests
+from tests.public.store import DeliveryPage, DeliveryQuery
 
 PAGE = DeliveryPage([])
 

@@ -7,13 +7,13 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Event
-from hookgw.concurrency import virtual_clock
-from hookgw.config import EventsSettings, StorageSettings
-from hookgw.core import MOST_OF_INSTANCE
-from hookgw.kernel import Duration, Size, StorageUnavailable
-from hookgw.operations import prune_history
-from hookgw.store import Store
 from hookgw.testing import Receiver, open_kit
+from tests.public.concurrency import virtual_clock
+from tests.public.config import EventsSettings, StorageSettings
+from tests.public.core import MOST_OF_INSTANCE
+from tests.public.kernel import Duration, Size, StorageUnavailable
+from tests.public.operations import prune_history
+from tests.public.store import Store
 
 STORAGE = StorageSettings(retention=Duration(3600.0), history_limit=Size(2**20), audit=Duration(1800.0))
 EVENTS = EventsSettings(dedupe=Duration(7200.0), dedupe_limit=Size(2**21))

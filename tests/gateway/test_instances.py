@@ -20,13 +20,13 @@ from hookgw import (
     Session,
     TextMessage,
 )
-from hookgw.core import Registry
-from hookgw.instances import InstanceService
-from hookgw.kernel import Forbidden, StorageUnavailable
-from hookgw.records import Instance, Principal, check_name
-from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.testing.connector import connect_at_once
+from tests.public.core import Registry
+from tests.public.instances import InstanceService
+from tests.public.kernel import Forbidden, StorageUnavailable
+from tests.public.records import Instance, Principal, check_name
+from tests.public.store import DeliveryQuery
 from tests.support.disks import refuse
 from tests.support.keys import principal_of
 

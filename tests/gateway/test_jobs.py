@@ -13,13 +13,13 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
-from hookgw.concurrency import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import DeliverySelection, Job, JobKind, JobState, Principal
 from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks import RegistrationChange
+from tests.public.concurrency import RETRY_WAITS, TaskFailed
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import DeliverySelection, Job, JobKind, JobState, Principal
+from tests.public.webhooks import RegistrationChange
 from tests.support.disks import refuse
 from tests.support.keys import principal_of
 from tests.support.kit import states_in_order as states

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.core import KeyedLocks
+from tests.public.core import KeyedLocks
 
 
 async def test_the_holders_of_a_name_take_turns_and_other_names_do_not_wait() -> None:

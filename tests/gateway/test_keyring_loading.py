@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.app import AUDITED
-from hookgw.auth import CONFIGURED_KEY, LIMITED, Keyring, RateLimits
-from hookgw.concurrency import Clock
-from hookgw.config import AuthSettings
-from hookgw.core import Audit, GlobalKeys, open_keyring
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import Instance, Key, Principal, Rights
-from hookgw.store import open_store
+from tests.public.app import AUDITED
+from tests.public.auth import CONFIGURED_KEY, LIMITED, Keyring, RateLimits
+from tests.public.concurrency import Clock
+from tests.public.config import AuthSettings
+from tests.public.core import Audit, GlobalKeys, open_keyring
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import Instance, Key, Principal, Rights
+from tests.public.store import open_store
 
 SALT = "the-salt"
 OLD_KEY = "the-key-that-an-earlier-version-made"

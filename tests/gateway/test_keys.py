@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import Conflict, Gateway, Invalid, NotFound
-from hookgw.app import open_gateway
-from hookgw.auth import KeyHolder
-from hookgw.config import Settings, StorageSettings
-from hookgw.kernel import Forbidden, Size, StorageUnavailable, Unauthorized
-from hookgw.keys import MAX_KEYS
-from hookgw.records import DEFAULT_KEY, Principal
 from hookgw.testing import GatewayKit, open_kit
+from tests.public.app import open_gateway
+from tests.public.auth import KeyHolder
+from tests.public.config import Settings, StorageSettings
+from tests.public.kernel import Forbidden, Size, StorageUnavailable, Unauthorized
+from tests.public.keys import MAX_KEYS
+from tests.public.records import DEFAULT_KEY, Principal
 from tests.support.disks import refuse
 from tests.support.keys import principal_of
 

@@ -12,14 +12,14 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, Registration
-from hookgw.app import open_gateway
-from hookgw.concurrency import virtual_clock
-from hookgw.config import DeliverySettings, Settings, StorageSettings
-from hookgw.core import KEEP_EVERY, KEY, KnownNames
-from hookgw.delivery import SystemResolver
-from hookgw.kernel import Size, StorageUnavailable
 from hookgw.testing import open_receiver
-from hookgw.webhooks import RegistrationChange
+from tests.public.app import open_gateway
+from tests.public.concurrency import virtual_clock
+from tests.public.config import DeliverySettings, Settings, StorageSettings
+from tests.public.core import KEEP_EVERY, KEY, KnownNames
+from tests.public.delivery import SystemResolver
+from tests.public.kernel import Size, StorageUnavailable
+from tests.public.webhooks import RegistrationChange
 
 
 class Registrations:

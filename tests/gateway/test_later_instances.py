@@ -9,11 +9,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Conflict, Gateway, NotFound, Registration, Session, Unavailable
-from hookgw.records import DEFAULT_LABEL, Instance
-from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit
-from hookgw.webhooks import RegistrationChange
 from tests.gateway.test_keys import everything
+from tests.public.records import DEFAULT_LABEL, Instance
+from tests.public.store import AuditQuery, DeliveryQuery
+from tests.public.webhooks import RegistrationChange
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

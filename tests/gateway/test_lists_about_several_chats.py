@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio.testing
 
-from hookgw.records import Ordering
 from hookgw.testing import GatewayKit, Received, Receiver, answer, open_kit
+from tests.public.records import Ordering
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

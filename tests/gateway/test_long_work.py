@@ -5,7 +5,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.core import APART, LONGEST_REST, ROUNDS, SLICE, LongWork, run_in_slices
+from tests.public.core import APART, LONGEST_REST, ROUNDS, SLICE, LongWork, run_in_slices
 
 LONG = 1.01 * SLICE
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import hookgw
-from hookgw.instances import load_media_key
 from hookgw.testing import FakeConnector, GatewayKit, open_kit, open_receiver
+from tests.public.instances import load_media_key
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

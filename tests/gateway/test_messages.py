@@ -22,8 +22,10 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.concurrency import virtual_clock
-from hookgw.instances import (
+from hookgw.testing import FakeConnector
+from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
+from tests.public.concurrency import virtual_clock
+from tests.public.instances import (
     CALL_TIMEOUT,
     KEPT_SECONDS,
     MOST_BYTES,
@@ -32,11 +34,9 @@ from hookgw.instances import (
     MOST_SENDS,
     MOST_UNSTORED_CALLS,
 )
-from hookgw.kernel import KeyReused, TooManyRequests
-from hookgw.messages import MessageService
-from hookgw.records import BUILT_IN_KINDS, Catalog, Instance
-from hookgw.testing import FakeConnector
-from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
+from tests.public.kernel import KeyReused, TooManyRequests
+from tests.public.messages import MessageService
+from tests.public.records import BUILT_IN_KINDS, Catalog, Instance
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

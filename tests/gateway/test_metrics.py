@@ -8,7 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hookgw import LaneState, Outcome, Registration, __version__
-from hookgw.core import (
+from hookgw.core.survey import survey
+from tests.public.core import (
     COMMIT_ROWS,
     DELIVERY_SECONDS,
     REQUEST_LIMITS,
@@ -20,11 +21,10 @@ from hookgw.core import (
     Metrics,
     Sources,
 )
-from hookgw.core.survey import survey
-from hookgw.delivery import HostStatistics, PoolStatistics
-from hookgw.kernel import PluginFailed, StorageUnavailable, finish
-from hookgw.records import LaneStatistics
-from hookgw.store import Held
+from tests.public.delivery import HostStatistics, PoolStatistics
+from tests.public.kernel import PluginFailed, StorageUnavailable, finish
+from tests.public.records import LaneStatistics
+from tests.public.store import Held
 
 
 def lane(

@@ -14,18 +14,18 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import Attempt, Delivery, Gateway, Outcome, Registration, Unavailable
-from hookgw.app import open_gateway
-from hookgw.concurrency import TaskFailed, virtual_clock
-from hookgw.config import load_settings
-from hookgw.core import EventQueue
-from hookgw.delivery import Found
-from hookgw.kernel import ConfigError, StartError
-from hookgw.lanes import IdleLanes, RetiredLanes
-from hookgw.plugins import Hooks, load_plugins
-from hookgw.records import lane_rule
-from hookgw.store import GroupCommit
-from hookgw.store.sqlite import Checkpoints
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
+from tests.public.app import open_gateway
+from tests.public.concurrency import TaskFailed, virtual_clock
+from tests.public.config import load_settings
+from tests.public.core import EventQueue
+from tests.public.delivery import Found
+from tests.public.kernel import ConfigError, StartError
+from tests.public.lanes import IdleLanes, RetiredLanes
+from tests.public.plugins import Hooks, load_plugins
+from tests.public.records import lane_rule
+from tests.public.sqlite import Checkpoints
+from tests.public.store import GroupCommit
 from tests.store.sqlite.previous_version import NAMES, Name, Truth, load_truth, unpack
 from tests.support.kit import emit_many
 

@@ -8,12 +8,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, LaneState, NotFound
-from hookgw.kernel import parse_rate
-from hookgw.records import Ordering, RetryOptions
-from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit
-from hookgw.webhooks import RegistrationChange
 from tests.gateway.test_pending import emit
+from tests.public.kernel import parse_rate
+from tests.public.records import Ordering, RetryOptions
+from tests.public.store import DeliveryQuery
+from tests.public.webhooks import RegistrationChange
 from tests.support.kit import states
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

@@ -11,9 +11,9 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Event, Gateway, Registration, Unavailable
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import DeliverySelection, Ordering, lane_rule, new_secret
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import DeliverySelection, Ordering, lane_rule, new_secret
 from tests.support.disks import refuse
 from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT

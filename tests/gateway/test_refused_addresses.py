@@ -7,11 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.delivery import Blocked, Dialer
-from hookgw.kernel import TooManyRequests
-from hookgw.records import advice_for, skippable
 from hookgw.testing import GatewayKit, Receiver, open_kit
 from tests.gateway.test_pending import emit
+from tests.public.delivery import Blocked, Dialer
+from tests.public.kernel import TooManyRequests
+from tests.public.records import advice_for, skippable
 from tests.support.kit import states
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

@@ -11,12 +11,12 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import Conflict, DeliveryState, HookgwError, Invalid, NotFound, Outcome, Registration, Unavailable
-from hookgw.delivery import SignatureInvalid
-from hookgw.kernel import Secret
 from hookgw.records import registrations
-from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
-from hookgw.webhooks import MOST_REGISTRATIONS, RegistrationChange, enabling
+from tests.public.delivery import SignatureInvalid
+from tests.public.kernel import Secret
+from tests.public.store import DeliveryQuery
+from tests.public.webhooks import MOST_REGISTRATIONS, RegistrationChange, enabling
 from tests.support.disks import read_only, writes_again
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

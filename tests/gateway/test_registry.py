@@ -11,12 +11,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import NotFound, Registration
-from hookgw.app import AUDITED
-from hookgw.concurrency import Clock
-from hookgw.core import MOST_LANES, Audit, Registry
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import GLOBAL_INSTANCE, Event, Instance
-from hookgw.store import Store, open_store
+from tests.public.app import AUDITED
+from tests.public.concurrency import Clock
+from tests.public.core import MOST_LANES, Audit, Registry
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import GLOBAL_INSTANCE, Event, Instance
+from tests.public.store import Store, open_store
 
 SHOP = Instance(name="shop", id="id-1")
 

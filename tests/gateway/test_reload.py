@@ -11,11 +11,11 @@ import structlog
 
 import hookgw
 from hookgw import DeliveryState
-from hookgw.app import Reloaded
-from hookgw.config import LogSettings, Settings
-from hookgw.kernel import ConfigError, StorageUnavailable
-from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.public.app import Reloaded
+from tests.public.config import LogSettings, Settings
+from tests.public.kernel import ConfigError, StorageUnavailable
+from tests.public.store import AuditQuery, DeliveryQuery
 from tests.support.disks import refuse
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

@@ -1,8 +1,8 @@
 """Repairs of many webhooks and accounts, as one node carries them out."""
 
 from hookgw import Conflict
-from hookgw.operations import RepairAsked, Repairs
-from hookgw.records import HOOKGW, Instance, Repair
+from tests.public.operations import RepairAsked, Repairs
+from tests.public.records import HOOKGW, Instance, Repair
 
 
 class FakeServices:

@@ -13,10 +13,11 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
 from hookgw.core import jobs
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import NO_INSTANCE, DeliverySelection, JobKind
-from hookgw.store import AuditQuery, ReplayStep, steps
+from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import NO_INSTANCE, DeliverySelection, JobKind
+from tests.public.store import AuditQuery, ReplayStep
 from tests.support.kit import states_in_order as states
 from tests.support.waits import FIRST_WAIT
 

@@ -5,9 +5,9 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Conflict, Unavailable
-from hookgw.core import DEADLINE, completes
 from hookgw.testing import GatewayKit, Receiver
-from hookgw.webhooks import RegistrationChange
+from tests.public.core import DEADLINE, completes
+from tests.public.webhooks import RegistrationChange
 
 
 async def test_a_change_completes_although_its_caller_is_cancelled(autojump_clock: MockClock) -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from hookgw.records import Ordering, advice_for
 from hookgw.testing import GatewayKit, Received, Receiver, answer
 from tests.gateway.test_pending import emit
+from tests.public.records import Ordering, advice_for
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.core import TagIndex
-from hookgw.records import has_tags
+from tests.public.core import TagIndex
+from tests.public.records import has_tags
 
 NAMES, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")
 TAGS = st.dictionaries(NAMES, VALUES)

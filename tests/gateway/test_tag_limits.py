@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import TooLarge
-from hookgw.config import LimitsSettings, TagLimits
-from hookgw.core import Backlog, BacklogFull, Need, ShareFull, Tally
-from hookgw.kernel import Size
 from hookgw.testing import Receiver, answer, open_kit
+from tests.public.config import LimitsSettings, TagLimits
+from tests.public.core import Backlog, BacklogFull, Need, ShareFull, Tally
+from tests.public.kernel import Size
 
 KIND = "CALL"
 REFUSALS = (ShareFull, BacklogFull, TooLarge)

@@ -11,9 +11,9 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.core import Metrics
-from hookgw.operations import Blocker, LoopWatchdog, find_blocker
-from hookgw.plugins import Boundary, HookImplementation
+from tests.public.core import Metrics
+from tests.public.operations import Blocker, LoopWatchdog, find_blocker
+from tests.public.plugins import Boundary, HookImplementation
 
 PLUGIN = """
 import helper_library

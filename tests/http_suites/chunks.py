@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import time
 
-from hookgw.web import RequestReader, State
+from tests.public.web import RequestReader, State
 
 SIZE = 2**20
 _HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"

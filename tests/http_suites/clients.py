@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import h11
 import trio
 
-from hookgw.delivery import ResponseFailed, ResponseParser
+from tests.public.delivery import ResponseFailed, ResponseParser
 
 PATIENCE = 8.0
 FAILED = "failed"

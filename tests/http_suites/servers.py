@@ -15,9 +15,9 @@ from typing import Any
 
 import trio
 
-from hookgw.config import ServerSettings
-from hookgw.web import serve
 from tests.http_suites.cases import ACCEPTED, REFUSED
+from tests.public.config import ServerSettings
+from tests.public.web import serve
 
 PATIENCE = 8.0
 """Seconds for one connection."""

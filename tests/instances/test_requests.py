@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from hookgw import EventKind, InstanceSettings, Invalid
-from hookgw.instances import Creation, parse_creation, parse_option_changes
-from hookgw.records import Catalog
-from hookgw.webhooks import RegistrationChange
+from tests.public.instances import Creation, parse_creation, parse_option_changes
+from tests.public.records import Catalog
+from tests.public.webhooks import RegistrationChange
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])
 URL = "https://example.com/hook"

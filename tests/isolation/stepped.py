@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from hookgw.command import main
+from tests.public.command import main
 
 SHOWN = 8
 """How many steps are printed."""

@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 
 from hookgw import Invalid
-from hookgw.kernel import (
+from tests.public.kernel import (
     REQUIRED,
     Field,
     Fields,

@@ -1,6 +1,6 @@
 import pytest
 
-from hookgw.kernel import (
+from tests.public.kernel import (
     VARIABLE,
     current_language,
     gettext,

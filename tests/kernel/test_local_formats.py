@@ -2,7 +2,7 @@ import datetime
 
 import pytest
 
-from hookgw.kernel import FORMATS, LANGUAGES, decimal_text, moment_text, number_text
+from tests.public.kernel import FORMATS, LANGUAGES, decimal_text, moment_text, number_text
 
 
 def test_each_language_has_its_formats() -> None:

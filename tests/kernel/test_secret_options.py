@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from hookgw import Invalid
-from hookgw.kernel import MASK, SecretOptions
+from tests.public.kernel import MASK, SecretOptions
 
 OPTIONS = SecretOptions({"crm": frozenset({"token", "login"}), "open": frozenset()})
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from hookgw import Invalid
-from hookgw.keys import parse_key_request
+from tests.public.keys import parse_key_request
 
 NOW = 1_800_000_000.0
 NOON = 1_795_176_000.0

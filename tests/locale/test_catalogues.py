@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 from babel.messages import Catalog, Message
 
-from hookgw.kernel import LANGUAGES, in_language, ngettext
-from hookgw.locale import catalogue, sources
+from tests.public.kernel import LANGUAGES, in_language, ngettext
+from tests.public.locale import catalogue, sources
 from tests.support import texts
 
 languages = pytest.mark.parametrize("language", texts.translated_languages())

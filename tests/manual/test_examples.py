@@ -18,13 +18,13 @@ import pytest
 import yaml
 
 from hookgw import Gateway
-from hookgw.app import create_app, open_gateway, request_schemas
-from hookgw.command import main
-from hookgw.config import Settings, StorageSettings, load_settings
-from hookgw.kernel import Size
 from hookgw.manual.curl import Call, calls_of, in_javascript, in_python
-from hookgw.web import OpenApiRoutes
 from tests.manual.conftest import ROOT
+from tests.public.app import create_app, open_gateway, request_schemas
+from tests.public.command import main
+from tests.public.config import Settings, StorageSettings, load_settings
+from tests.public.kernel import Size
+from tests.public.web import OpenApiRoutes
 from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving
 from tests.support.ports import free_port
 

@@ -7,12 +7,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app import create_app, open_gateway
-from hookgw.config import ServerSettings, Settings, StorageSettings
-from hookgw.kernel import Size
 from hookgw.manual import packaged, shell
 from hookgw.manual.archive import pack
 from tests.api.conftest import open_client
+from tests.public.app import create_app, open_gateway
+from tests.public.config import ServerSettings, Settings, StorageSettings
+from tests.public.kernel import Size
 from tests.support.processes import run
 
 HOME = b'<a href="docs/start">x</a><pre><span class="at">http://127.0.0.1:8080</span>/x</pre>'

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.mcp import TOOLS, Refused, run_tool
+from tests.public.mcp import TOOLS, Refused, run_tool
 
 REPLAY = {"instance": "shop", "since": "2026-11-20T12:00:00Z", "until": "2026-11-21T12:00:00Z"}
 

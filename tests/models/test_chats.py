@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import jids_of, plain_jid
-from hookgw.records import MOST_PARTS, chats_in, split_by_chat, subjects_in
+from tests.public.records import MOST_PARTS, chats_in, split_by_chat, subjects_in
 
 ANA = "5516988887777@s.whatsapp.net"
 BOB = "5516988886666@s.whatsapp.net"

@@ -7,8 +7,8 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.concurrency import Clock, virtual_clock
-from hookgw.kernel import parse_rfc3339, rfc3339
+from tests.public.concurrency import Clock, virtual_clock
+from tests.public.kernel import parse_rfc3339, rfc3339
 
 pytestmark = pytest.mark.usefixtures("mock_clock")
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome
-from hookgw.records import Settlement, parse_delivery_id
+from tests.public.records import Settlement, parse_delivery_id
 
 
 def delivery(seq: int) -> Delivery:

@@ -3,7 +3,7 @@
 import pytest
 
 from hookgw import Invalid
-from hookgw.deliveries import Words, kind_of_words, last_part, parse_search, with_words, without
+from tests.public.deliveries import Words, kind_of_words, last_part, parse_search, with_words, without
 
 
 def is_shop(name: str) -> bool:

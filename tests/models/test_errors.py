@@ -3,7 +3,8 @@
 import pytest
 
 from hookgw import HookgwError, NetworkRefused, Unavailable
-from hookgw.kernel import PluginFailed, StorageUnavailable, errors
+from hookgw.kernel import errors
+from tests.public.kernel import PluginFailed, StorageUnavailable
 
 STATUS = {
     "HookgwError": 500,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event
-from hookgw.records import Condition, EventFilter, FilterOp, split_pointer
+from tests.public.records import Condition, EventFilter, FilterOp, split_pointer
 
 DATA = {
     "key": {"remoteJid": "5511@s.whatsapp.net", "fromMe": False, "id": "M1"},

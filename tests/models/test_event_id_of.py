@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import hookgw
 from hookgw import event_id_of
-from hookgw.records import EVENT_ID
+from tests.public.records import EVENT_ID
 
 TEXTS = st.text() | st.text("a1-_ :,$", max_size=4)
 PARTS = st.lists(TEXTS, min_size=1, max_size=4).map(tuple).filter(any)

@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from hookgw import EventKind
-from hookgw.records import BUILT_IN_KINDS, Catalog
+from tests.public.records import BUILT_IN_KINDS, Catalog
 
 PAYLOADS = sorted((Path(__file__).parents[1] / "payloads").glob("*.json"))
 CATALOG = Catalog(BUILT_IN_KINDS)

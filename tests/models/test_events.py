@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event, EventKind, Invalid
-from hookgw.records import BUILT_IN_KINDS, Catalog, new_event_id, path_segment
+from tests.public.records import BUILT_IN_KINDS, Catalog, new_event_id, path_segment
 
 UPSERT = EventKind(name="MESSAGES_UPSERT", meaning="A message arrived.")
 GROUP = EventKind(

@@ -3,7 +3,15 @@
 import random
 
 from hookgw import Attempt, Outcome
-from hookgw.records import GATEWAY, FigureCounts, Holder, Span, bucket_of, failure_number, percentiles_of
+from tests.public.records import (
+    GATEWAY,
+    FigureCounts,
+    Holder,
+    Span,
+    bucket_of,
+    failure_number,
+    percentiles_of,
+)
 
 
 def test_percentiles_are_within_five_percent() -> None:

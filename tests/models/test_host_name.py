@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.kernel import parse_host
+from tests.public.kernel import parse_host
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
-from hookgw.delivery import PlainStream, StreamBroken
-from hookgw.web import ClientStream
+from tests.public.delivery import PlainStream, StreamBroken
+from tests.public.web import ClientStream
 from tests.support.watched import READ_SIZE, Counted, Kind, at_rest, both_kinds, connected, reset, running
 
 

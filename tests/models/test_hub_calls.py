@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import trio
 
-from hookgw.concurrency import Hub, WorkerThread
+from tests.public.concurrency import Hub, WorkerThread
 from tests.support.watched import Full, at_rest, running
 
 CALLS = 500

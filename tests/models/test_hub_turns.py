@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
-from hookgw.concurrency import Hub
-from hookgw.delivery import PlainStream
-from hookgw.web import ClientStream
+from tests.public.concurrency import Hub
+from tests.public.delivery import PlainStream
+from tests.public.web import ClientStream
 from tests.support.watched import READ_SIZE, Full, Kind, World, at_rest, both_kinds, connected, running
 
 

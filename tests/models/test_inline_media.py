@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event
-from hookgw.records import MARK, encode_payload, largest_file, unmarked, without_file
+from tests.public.records import MARK, encode_payload, largest_file, unmarked, without_file
 
 FILE = "iVBORw0KGgo="
 KEY = {"remoteJid": "55@s.net", "id": "3EB0"}

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event, Registration
-from hookgw.records import (
+from tests.public.records import (
     INSTANCE_NAME,
     LaneRule,
     Ordering,

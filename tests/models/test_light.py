@@ -10,7 +10,7 @@ import trio
 from trio.lowlevel import current_task
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.concurrency import LightSteps, Waiter, in_task, may_leave_task
+from tests.public.concurrency import LightSteps, Waiter, in_task, may_leave_task
 from tests.support.light_steps import running
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.concurrency import Waiter
+from tests.public.concurrency import Waiter
 from tests.support.light_steps import Firm, running
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trio.lowlevel import current_task
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.concurrency import (
+from tests.public.concurrency import (
     MOST_STEPS,
     PASSES,
     LightSteps,

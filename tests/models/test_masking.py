@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 import hookgw
 from hookgw import Registration
-from hookgw.config import AuthSettings, MasterKeys, OperationsSettings, Settings, StorageSettings, TlsSettings
-from hookgw.delivery import template_for
-from hookgw.kernel import (
+from tests.public.config import (
+    AuthSettings,
+    MasterKeys,
+    OperationsSettings,
+    Settings,
+    StorageSettings,
+    TlsSettings,
+)
+from tests.public.delivery import template_for
+from tests.public.kernel import (
     Secret,
     is_masked,
     parse_target,
@@ -24,8 +31,8 @@ from hookgw.kernel import (
     with_masked_user,
     without_user,
 )
-from hookgw.records import Instance, new_secret
-from hookgw.webhooks import RegistrationChange
+from tests.public.records import Instance, new_secret
+from tests.public.webhooks import RegistrationChange
 
 PLAIN: Any = msgspec.Struct.__repr__
 URL = "https://ann:s3cret@receiver.test/in"

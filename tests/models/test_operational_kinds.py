@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from hookgw import EventKind
-from hookgw.records import BUILT_IN_KINDS, OPERATIONAL_KINDS, Catalog
+from tests.public.records import BUILT_IN_KINDS, OPERATIONAL_KINDS, Catalog
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 kinds = pytest.mark.parametrize("kind", OPERATIONAL_KINDS, ids=lambda kind: kind.name)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookgw import Event, EventKind
-from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook, check_schema
+from tests.public.records import BUILT_IN_KINDS, Catalog, SchemaBook, check_schema
 
 STRICT = EventKind(
     name="ORDER_PLACED",

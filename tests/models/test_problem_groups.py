@@ -2,8 +2,8 @@
 
 import pytest
 
-from hookgw.operations import cause_of_closing, cause_of_disabling, cause_of_failure
-from hookgw.records import Loss, Mute, Outcome, Problem, ProblemKind, group_problems
+from tests.public.operations import cause_of_closing, cause_of_disabling, cause_of_failure
+from tests.public.records import Loss, Mute, Outcome, Problem, ProblemKind, group_problems
 
 NOW = 1_000.0
 URL = "http://127.0.0.1:9000/hook"

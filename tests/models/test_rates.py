@@ -1,6 +1,6 @@
 import pytest
 
-from hookgw.kernel import parse_rate
+from tests.public.kernel import parse_rate
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from hookgw import Event, Registration
-from hookgw.kernel import Secret, Signature, parse_rate
-from hookgw.records import (
+from tests.public.kernel import Secret, Signature, parse_rate
+from tests.public.records import (
     DEFAULT_GRACE,
     Condition,
     FilterOp,
@@ -19,7 +19,7 @@ from hookgw.records import (
     new_registration_id,
     new_secret,
 )
-from hookgw.webhooks import RegistrationChange
+from tests.public.webhooks import RegistrationChange
 
 URL = "https://example.org/hook"
 NAMED = TlsIdentity(server_name="receiver.internal")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hookgw.delivery import AddressGuard
-from hookgw.kernel import (
+from tests.public.delivery import AddressGuard
+from tests.public.kernel import (
     HTTP_PORTS,
     PULL_URL,
     RESERVED_SCHEMES,

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.records import GLOBAL_INSTANCE, SHARDS, shard_of, shard_of_registration, share_targets
 from tests.dispatch.fakes import registration
+from tests.public.records import GLOBAL_INSTANCE, SHARDS, shard_of, shard_of_registration, share_targets
 
 HOLDINGS = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=3), st.integers(0, 40), max_size=8)
 

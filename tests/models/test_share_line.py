@@ -5,8 +5,8 @@ import random
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.concurrency import WaitingClaim, take_in_line
 from hookgw.fair import Share
+from tests.public.concurrency import WaitingClaim, take_in_line
 
 
 async def test_what_fits_is_taken_without_a_checkpoint() -> None:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from hookgw.kernel import (
+from tests.public.kernel import (
     Signature,
     check_secret_form,
     make_secret,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hookgw import Invalid
-from hookgw.records import MOST_TAGS, DeliverySelection, Instance, check_tags, has_tags, parse_tag
+from tests.public.records import MOST_TAGS, DeliverySelection, Instance, check_tags, has_tags, parse_tag
 
 SAFE = "Az09._@-"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.kernel import MAX_URL, parse_target
+from tests.public.kernel import MAX_URL, parse_target
 
 
 @pytest.mark.parametrize(

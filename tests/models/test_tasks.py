@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from hookgw import HookgwError, NotFound
-from hookgw.concurrency import RETRY_WAITS, TaskFailed, retry_contained
+from tests.public.concurrency import RETRY_WAITS, TaskFailed, retry_contained
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

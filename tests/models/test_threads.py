@@ -12,7 +12,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.concurrency import RESERVED, SYSTEM_THREADS, Hub, WorkerThread
+from tests.public.concurrency import RESERVED, SYSTEM_THREADS, Hub, WorkerThread
 
 
 @pytest.fixture(params=[False, True], ids=["without a hub", "with a hub"])

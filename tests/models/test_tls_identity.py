@@ -4,8 +4,8 @@ import msgspec
 import trustme
 
 from hookgw import Registration
-from hookgw.kernel import MASK
-from hookgw.records import NO_IDENTITY, TlsIdentity, expired_part
+from tests.public.kernel import MASK
+from tests.public.records import NO_IDENTITY, TlsIdentity, expired_part
 from tests.support.certificates import certificate_of, pem_of
 
 AUTHORITY = trustme.CA()

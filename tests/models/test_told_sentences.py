@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import hookgw
-from hookgw.delivery import describe_status
-from hookgw.kernel import Sentence, in_language
-from hookgw.operations import cause_of_closing, cause_of_disabling
-from hookgw.records import TEMPLATES, sentence_text
+from tests.public.delivery import describe_status
+from tests.public.kernel import Sentence, in_language
+from tests.public.operations import cause_of_closing, cause_of_disabling
+from tests.public.records import TEMPLATES, sentence_text
 
 _HOLE = "\0"
 

@@ -1,7 +1,7 @@
 import trio
 from trio.testing import Sequencer, wait_all_tasks_blocked
 
-from hookgw.concurrency import TurnLock
+from tests.public.concurrency import TurnLock
 
 
 async def test_holders_get_it_in_turn() -> None:

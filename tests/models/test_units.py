@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.kernel import Duration, Size, parse_duration, parse_size
+from tests.public.kernel import Duration, Size, parse_duration, parse_size
 
 THREE_DAYS = 3 * 86400
 

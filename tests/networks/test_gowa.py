@@ -18,10 +18,10 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 
-from hookgw.instances import recognise
 from tests.networks.gateway import Gateway, running_gateway
 from tests.networks.gowa.server import FakeGowa
 from tests.networks.waha.__main__ import post_over_http
+from tests.public.instances import recognise
 from tests.support.ports import free_port
 
 ANA = "4915112345678@s.whatsapp.net"

@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from hookgw import EventKind, Invalid
-from hookgw.deliveries import parse_cancellation, parse_replay
-from hookgw.events import parse_erasure
-from hookgw.kernel import MAX_SENTENCES
-from hookgw.records import Catalog, DeliverySelection
+from tests.public.deliveries import parse_cancellation, parse_replay
+from tests.public.events import parse_erasure
+from tests.public.kernel import MAX_SENTENCES
+from tests.public.records import Catalog, DeliverySelection
 
 CATALOG = Catalog(EventKind(name=name, meaning="…") for name in ("MESSAGES_UPSERT", "CALL"))
 NOW = 1_800_000_000.0

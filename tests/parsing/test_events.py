@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from hookgw import Event, EventKind, Invalid, TooLarge
-from hookgw.events import MAX_REASONS, EmitLimits, EventReader, id_of_message, items_of, parse_events
-from hookgw.kernel import parse_rfc3339
-from hookgw.records import MARK, Catalog, without_file
+from tests.public.events import MAX_REASONS, EmitLimits, EventReader, id_of_message, items_of, parse_events
+from tests.public.kernel import parse_rfc3339
+from tests.public.records import MARK, Catalog, without_file
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")

@@ -9,17 +9,17 @@ import pytest
 import trustme
 
 from hookgw import EventKind, Invalid
-from hookgw.app import COMPONENTS
-from hookgw.deliveries import parse_replay
-from hookgw.events import EMIT, parse_events
-from hookgw.instances import parse_creation
 from hookgw.instances import requests as instance_requests
-from hookgw.kernel import Signature
-from hookgw.messages import parse_text_message as parse_text
 from hookgw.messages import requests as message_requests
-from hookgw.records import Catalog, FilterOp, Ordering
-from hookgw.webhooks import parse_grace, parse_registration, plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
+from tests.public.app import COMPONENTS
+from tests.public.deliveries import parse_replay
+from tests.public.events import EMIT, parse_events
+from tests.public.instances import parse_creation
+from tests.public.kernel import Signature
+from tests.public.messages import parse_text_message as parse_text
+from tests.public.records import Catalog, FilterOp, Ordering
+from tests.public.webhooks import parse_grace, parse_registration, plugin_blocks
 from tests.support.certificates import certificate_of
 from tests.support.spellings import Spelling
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.kernel import MAX_DEPTH, check_values, decode_strict, encode_strict
+from tests.public.kernel import MAX_DEPTH, check_values, decode_strict, encode_strict
 
 JSON_VALUES = st.recursive(
     st.none()

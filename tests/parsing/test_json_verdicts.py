@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hookgw
-from hookgw.events import EmitLimits, parse_events
-from hookgw.kernel import MAX_DEPTH, Invalid, decode_strict
-from hookgw.records import BUILT_IN_KINDS, OPERATIONAL_KINDS, Catalog
+from tests.public.events import EmitLimits, parse_events
+from tests.public.kernel import MAX_DEPTH, Invalid, decode_strict
+from tests.public.records import BUILT_IN_KINDS, OPERATIONAL_KINDS, Catalog
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 PIECES = (

@@ -11,17 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hookgw import EventLeftOut, NetworkEvents, decode_json
-from hookgw.kernel import (
-    MOST_VALUES,
-    PART,
-    LeftOut,
-    finish,
-    long_json,
-    measure,
-    mend,
-    network_json,
-    read_network_json,
-)
+from hookgw.kernel import long_json, network_json
+from tests.public.kernel import MOST_VALUES, PART, LeftOut, finish, measure, mend, read_network_json
 
 EVENTS = ("/rooms/*/events/#", "/result/#")
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hookgw import EventKind, Invalid, Registration
-from hookgw.kernel import (
+from tests.public.kernel import (
     DAY,
     MASK,
     MAX_BAD_ITEMS,
@@ -20,8 +20,8 @@ from hookgw.kernel import (
     unmask_url,
     with_masked_user,
 )
-from hookgw.records import Catalog, Condition, FilterOp, Ordering, RetryOptions
-from hookgw.webhooks import (
+from tests.public.records import Catalog, Condition, FilterOp, Ordering, RetryOptions
+from tests.public.webhooks import (
     MAX_CONCURRENCY,
     ListedRegistration,
     RegistrationChange,

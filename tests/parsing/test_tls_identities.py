@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from hookgw import Invalid
-from hookgw.kernel import MASK
-from hookgw.records import NO_IDENTITY, Catalog, TlsIdentity, tls_identity
-from hookgw.webhooks import MAX_PEM, parse_registration, unmask_tls
+from hookgw.records import tls_identity
+from tests.public.kernel import MASK
+from tests.public.records import NO_IDENTITY, Catalog, TlsIdentity
+from tests.public.webhooks import MAX_PEM, parse_registration, unmask_tls
 from tests.support.certificates import certificate_of, pem_of
 
 AUTHORITY = trustme.CA()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hookgw import Event, Registration
-from hookgw.config import PluginsSettings
-from hookgw.plugins import Hooks, load_plugins
+from tests.public.config import PluginsSettings
+from tests.public.plugins import Hooks, load_plugins
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Invalid
-from hookgw.kernel import PluginFailed
-from hookgw.plugins import Boundary, HookImplementation, WrongResult, called_function
-from hookgw.plugins import describe_plugin_error as describe
+from tests.public.kernel import PluginFailed
+from tests.public.plugins import Boundary, HookImplementation, WrongResult, called_function
+from tests.public.plugins import describe_plugin_error as describe
 from tests.support.exceptions import stray_cancelled
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hookgw import Invalid
-from hookgw.kernel import MASK
-from hookgw.plugins import MAX_OPTIONS, ConnectorOptions
+from tests.public.kernel import MASK
+from tests.public.plugins import MAX_OPTIONS, ConnectorOptions
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from hookgw import hookimpl
-from hookgw.plugins import HOOKS, PLAIN_HOOKS, check_plugin, hookspecs, new_manager
-from hookgw.plugins import nearest_hook as nearest
+from hookgw.plugins import hookspecs
+from tests.public.plugins import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
+from tests.public.plugins import nearest_hook as nearest
 
 
 def plugin(**functions: Any) -> SimpleNamespace:

@@ -9,9 +9,9 @@ import trio
 import trio.testing
 
 from hookgw import Event, Outgoing, Registration, hookimpl
-from hookgw.config import PluginsSettings
-from hookgw.kernel import PluginFailed
-from hookgw.plugins import Hooks, LoadedPlugins, load_plugins
+from tests.public.config import PluginsSettings
+from tests.public.kernel import PluginFailed
+from tests.public.plugins import Hooks, LoadedPlugins, load_plugins
 
 HooksOf = Callable[..., Hooks]
 

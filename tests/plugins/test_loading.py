@@ -11,9 +11,10 @@ import pytest
 import structlog
 
 from hookgw import hookimpl
-from hookgw.config import PluginsSettings
-from hookgw.kernel import StartError
-from hookgw.plugins import LoadedPlugins, PluginInfo, discovery, load_plugins
+from hookgw.plugins import discovery
+from tests.public.config import PluginsSettings
+from tests.public.kernel import StartError
+from tests.public.plugins import LoadedPlugins, PluginInfo, load_plugins
 
 Write = Callable[..., Path]
 

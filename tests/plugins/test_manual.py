@@ -33,19 +33,11 @@ from hookgw import (
     Registration,
     TextMessage,
 )
-from hookgw.config import PluginsSettings
-from hookgw.kernel import ConfigError
-from hookgw.plugins import (
-    HOOKS,
-    PLAIN_HOOKS,
-    Hooks,
-    check_plugin,
-    gateway_protocol,
-    hookspecs,
-    load_plugins,
-    new_manager,
-)
+from hookgw.plugins import gateway_protocol, hookspecs
 from hookgw.testing import FakeSession, open_kit, running
+from tests.public.config import PluginsSettings
+from tests.public.kernel import ConfigError
+from tests.public.plugins import HOOKS, PLAIN_HOOKS, Hooks, check_plugin, load_plugins, new_manager
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hookgw.plugins import OPTIONAL_METHODS
+from tests.public.plugins import OPTIONAL_METHODS
 from tests.support.gateway_process import KEY, serving
 from tests.support.processes import Process, run, started
 

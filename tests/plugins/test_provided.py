@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from hookgw import EventKind, Gateway, Invalid, hookimpl
-from hookgw.app import create_app, open_gateway
-from hookgw.config import Settings, load_settings
-from hookgw.kernel import StartError
-from hookgw.plugins import Hooks, check_connector, check_kind
 from hookgw.testing import FakeConnector
+from tests.public.app import create_app, open_gateway
+from tests.public.config import Settings, load_settings
+from tests.public.kernel import StartError
+from tests.public.plugins import Hooks, check_connector, check_kind
 from tests.support.broken_plugins import PLUGINS, write_plugin
 
 

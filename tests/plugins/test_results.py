@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, Registration, hookimpl
-from hookgw.kernel import PluginFailed
-from hookgw.plugins import MAX_HOOK_BODY as MAX_BODY
-from hookgw.plugins import Hooks
+from tests.public.kernel import PluginFailed
+from tests.public.plugins import MAX_HOOK_BODY as MAX_BODY
+from tests.public.plugins import Hooks
 
 HooksOf = Callable[..., Hooks]
 

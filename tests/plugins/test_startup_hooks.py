@@ -9,8 +9,8 @@ import structlog
 import trio
 
 from hookgw import Event, EventKind, HookgwError, Invalid, NetworkRefused, Registration, TextMessage, hookimpl
-from hookgw.kernel import MASK, ConfigError, PluginFailed, StartError
-from hookgw.plugins import Hooks
+from tests.public.kernel import MASK, ConfigError, PluginFailed, StartError
+from tests.public.plugins import Hooks
 
 HooksOf = Callable[..., Hooks]
 

@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.kernel import PluginFailed
-from hookgw.plugins import Boundary, HookImplementation, restart_on_failure
+from tests.public.kernel import PluginFailed
+from tests.public.plugins import Boundary, HookImplementation, restart_on_failure
 
 
 class Runs:

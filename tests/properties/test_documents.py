@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookgw import Registration
-from hookgw.accounts import (
+from tests.public.accounts import (
     AccountsFile,
     Change,
     Document,
@@ -24,10 +24,10 @@ from hookgw.accounts import (
     plan_instance,
     plan_removals,
 )
-from hookgw.config import write_document
-from hookgw.kernel import MASK, SecretOptions
-from hookgw.plugins import ConnectorOptions
-from hookgw.records import BUILT_IN_KINDS, Catalog, Instance
+from tests.public.config import write_document
+from tests.public.kernel import MASK, SecretOptions
+from tests.public.plugins import ConnectorOptions
+from tests.public.records import BUILT_IN_KINDS, Catalog, Instance
 
 NOW = 1_790_000_000.0
 SCHEMA = {

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hookgw.kernel import MAX_DEPTH
 from hookgw.testing import answer, reset
+from tests.public.kernel import MAX_DEPTH
 from tests.support.jsontexts import json_texts
 from tests.support.live import JSON, LINES, Live, Reply, running
 

@@ -4,9 +4,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookgw.config import load_settings
-from hookgw.kernel import ConfigError
 from tests.fuzz.targets import TARGETS
+from tests.public.config import load_settings
+from tests.public.kernel import ConfigError
 from tests.security.families import Trial, family
 from tests.support.live import Live
 

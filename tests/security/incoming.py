@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import quote
 
-from hookgw.config import AuthSettings, ServerSettings
 from tests.api.conftest import KEY as TABLE_KEY
 from tests.api.server.test_smuggling import SMUGGLED, TABLE
 from tests.properties.test_same_json import BROKEN
+from tests.public.config import AuthSettings, ServerSettings
 from tests.security.families import Trial, family
 from tests.support.live import JSON, LINES, PATIENCE, Live, Reply
 from tests.support.open_routes import OPEN_ROUTES, TOKEN_IN_PATH

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 import trio
 
-from hookgw.config import REFUSED_PORTS
-from hookgw.delivery import AddressGuard
 from tests.faults.test_receivers import (
     LONGER_THAN_AN_ATTEMPT,
     NO_ANSWER,
@@ -18,6 +16,8 @@ from tests.faults.test_receivers import (
     TOO_SLOW,
 )
 from tests.fuzz.addresses import REFUSED, Address, is_refused
+from tests.public.config import REFUSED_PORTS
+from tests.public.delivery import AddressGuard
 from tests.security.families import Trial, family
 from tests.support.live import Live, Reply
 

@@ -17,8 +17,8 @@ import msgspec
 import trio
 
 from hookgw import Event, HookgwError
-from hookgw.web import AppApplication as Application
-from hookgw.web import Server
+from tests.public.web import AppApplication as Application
+from tests.public.web import Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -16,9 +16,9 @@ import trio
 from msgspec import UNSET
 
 from hookgw import Event, HookgwError, Registration
-from hookgw.kernel import Rate
-from hookgw.records import DeliverySelection, JobKind, Ordering, RetryOptions
-from hookgw.webhooks import BackfillRequest, RegistrationChange, body_of
+from tests.public.kernel import Rate
+from tests.public.records import DeliverySelection, JobKind, Ordering, RetryOptions
+from tests.public.webhooks import BackfillRequest, RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import (

@@ -20,7 +20,7 @@ from typing import TypeVar
 import outcome
 import trio
 
-from hookgw.concurrency import NO_HUB, Hub, WorkerCall
+from tests.public.concurrency import NO_HUB, Hub, WorkerCall
 
 T = TypeVar("T")
 

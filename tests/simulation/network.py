@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from hookgw.delivery import Found
+from tests.public.delivery import Found
 
 PRIVATE = "10.0.0.9"
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from hookgw import HookgwError
-from hookgw.records import JobState
-from hookgw.store import DeliveryQuery, EventQuery
-from hookgw.store.sqlite import check_file
+from tests.public.records import JobState
+from tests.public.sqlite import check_file
+from tests.public.store import DeliveryQuery, EventQuery
 from tests.simulation.connector import INSTANCE
 from tests.simulation.history import BackedUp, Changed, Erased, Listed, Removed
 from tests.simulation.scenario import PULLED

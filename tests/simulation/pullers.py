@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from hookgw import HookgwError
-from hookgw.deliveries import Acknowledgement, Failure, Pull, Pulled
+from tests.public.deliveries import Acknowledgement, Failure, Pull, Pulled
 from tests.simulation.history import Answered, Fetched, LeaseLeft
 from tests.simulation.network import Request
 from tests.simulation.scenario import PULLED

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.config import (
+from tests.public.config import (
     AuthSettings,
     DeliverySettings,
     LimitsSettings,
@@ -17,7 +17,7 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel import Duration, Size
+from tests.public.kernel import Duration, Size
 
 DAY = 86_400.0
 GLOBAL_KEY = "global-key-of-the-simulation-7f3a"

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from hookgw import DeliveryState
-from hookgw.concurrency import LightTask
-from hookgw.records import Settlement
-from hookgw.store import GroupCommit
+from tests.public.concurrency import LightTask
+from tests.public.records import Settlement
+from tests.public.store import GroupCommit
 from tests.simulation.api import Api
 from tests.simulation.command import run_seed
 from tests.support.hub import choice

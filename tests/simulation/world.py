@@ -16,18 +16,19 @@ import trio
 
 import hookgw.records.events
 from hookgw import Event, Gateway, Registration
-from hookgw.app import create_app, open_gateway
-from hookgw.concurrency import Clock
-from hookgw.config import Settings
-from hookgw.core import LONG_WORK, LongWork
 from hookgw.core.survey import survey
-from hookgw.delivery import SignatureInvalid, verify
-from hookgw.kernel import finish, random_source, verifying_key
-from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
-from hookgw.store import CLOSE_GRACE, EventQuery, steps
+from hookgw.store import steps
 from hookgw.store.commits import inline
-from hookgw.web import AppApplication as Application
-from hookgw.web import Routing
+from tests.public.app import create_app, open_gateway
+from tests.public.concurrency import Clock
+from tests.public.config import Settings
+from tests.public.core import LONG_WORK, LongWork
+from tests.public.delivery import SignatureInvalid, verify
+from tests.public.kernel import finish, random_source, verifying_key
+from tests.public.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
+from tests.public.store import CLOSE_GRACE, EventQuery
+from tests.public.web import AppApplication as Application
+from tests.public.web import Routing
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock

@@ -6,9 +6,9 @@ from typing import Any
 import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, Outcome, Registration
-from hookgw.kernel import Secret
-from hookgw.records import FIRST, Instance, LaneRule, Ordering, Position, RetryOptions, Settlement
-from hookgw.store import Append, DeliveryQuery, DeliveryReport, ReplayQuery, SilentObserver, Store
+from tests.public.kernel import Secret
+from tests.public.records import FIRST, Instance, LaneRule, Ordering, Position, RetryOptions, Settlement
+from tests.public.store import Append, DeliveryQuery, DeliveryReport, ReplayQuery, SilentObserver, Store
 
 LANE = "reg_1:0"
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)

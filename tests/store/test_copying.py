@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from hookgw import Conflict, DeliveryState, Registration
-from hookgw.concurrency import Clock
-from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.records import GATEWAY, Actor, ActorKind, AuditEntry, Holder, Instance, TlsIdentity
-from hookgw.store import (
+from hookgw.store import copying
+from hookgw.store.postgresql import copy_rows as database_rows
+from hookgw.store.sqlite import copy_rows as file_rows
+from tests.public.concurrency import Clock
+from tests.public.kernel import StartError, StorageUnavailable
+from tests.public.postgresql import Server
+from tests.public.postgresql import open_store as open_database
+from tests.public.records import GATEWAY, Actor, ActorKind, AuditEntry, Holder, Instance, TlsIdentity
+from tests.public.store import (
     Append,
     AuditQuery,
     CancelQuery,
@@ -22,13 +27,8 @@ from hookgw.store import (
     ReplayQuery,
     Store,
     copy_rows,
-    copying,
     open_store,
 )
-from hookgw.store.postgresql import Server
-from hookgw.store.postgresql import copy_rows as database_rows
-from hookgw.store.postgresql import open_store as open_database
-from hookgw.store.sqlite import copy_rows as file_rows
 from tests.store.support import (
     AT,
     RULE,

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from hookgw.config import new_master_key, parse_master_key
-from hookgw.store import PREFIX, DecryptionFailed, RecordCipher, encrypted_with, key_id
+from tests.public.config import new_master_key, parse_master_key
+from tests.public.store import PREFIX, DecryptionFailed, RecordCipher, encrypted_with, key_id
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 PLACE = b"registrations\0reg_1"

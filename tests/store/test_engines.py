@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency import Clock
-from hookgw.config import StorageSettings
-from hookgw.kernel import StartError
-from hookgw.store import open_storage
-from hookgw.store.postgresql import PostgresqlStore
-from hookgw.store.sqlite import SqliteStore
+from tests.public.concurrency import Clock
+from tests.public.config import StorageSettings
+from tests.public.kernel import StartError
+from tests.public.postgresql import PostgresqlStore
+from tests.public.sqlite import SqliteStore
+from tests.public.store import open_storage
 from tests.support.postgres import PostgresServer
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from hookgw.records import TlsIdentity
+from tests.public.records import TlsIdentity
 
 YEAR = datetime.timedelta(days=365)
 

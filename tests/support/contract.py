@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
-from hookgw.app import request_schemas
-from hookgw.web import AppApplication as Application
-from hookgw.web import OpenApiRoutes
+from tests.public.app import request_schemas
+from tests.public.web import AppApplication as Application
+from tests.public.web import OpenApiRoutes
 from tests.support.spellings import Spelling
 
 NOWHERE = {400, 401, 403, 404, 405, 413, 431, 500}

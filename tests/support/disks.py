@@ -7,8 +7,8 @@ from typing import NoReturn
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel import StorageUnavailable
-from hookgw.store import LAST_RETRY, Store
+from tests.public.kernel import StorageUnavailable
+from tests.public.store import LAST_RETRY, Store
 from tests.support.stores import connection_of
 
 

@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from hookgw.kernel import HookgwError, errors
+from hookgw.kernel import errors
+from tests.public.kernel import HookgwError
 
 ROOT = Path(__file__).parents[2]
 IDS = Path(__file__).with_name("error_ids.txt")

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from hookgw import EventKind
-from hookgw.plugins import CheckedConnector, check_connector, check_kind
+from tests.public.plugins import CheckedConnector, check_connector, check_kind
 
 PREFIX = "_hookgw_plugins_"
 """What the packages of plugin folders are called, with a number for each load."""

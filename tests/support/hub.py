@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.lowlevel import current_task
 
-from hookgw.concurrency import Hub, LightSteps, LightTask
+from tests.public.concurrency import Hub, LightSteps, LightTask
 
 
 class Choice:

@@ -1,7 +1,7 @@
 """What a key gives access to, in a gateway."""
 
 from hookgw import Gateway
-from hookgw.records import Principal
+from tests.public.records import Principal
 
 
 def principal_of(gateway: Gateway, key: str) -> Principal | None:

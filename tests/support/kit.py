@@ -1,8 +1,8 @@
 """What many tests of a gateway ask of its kit."""
 
-from hookgw.records import DeliveryState
-from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import GatewayKit
+from tests.public.records import DeliveryState
+from tests.public.store import DeliveryQuery, DeliverySummary
 
 
 async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import trio
 from trio.lowlevel import current_task
 
-from hookgw.concurrency import LightSteps, Waiter
+from tests.public.concurrency import LightSteps, Waiter
 
 
 class Firm(Waiter):

@@ -21,11 +21,11 @@ import msgspec
 import trio
 from trio.testing import MockClock
 
-from hookgw.app import create_app
-from hookgw.config import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from hookgw.web import AppApplication as Application
-from hookgw.web import serve
+from tests.public.app import create_app
+from tests.public.config import ServerSettings
+from tests.public.web import AppApplication as Application
+from tests.public.web import serve
 
 T = TypeVar("T")
 

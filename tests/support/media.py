@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from hookgw.auth import MEDIA_KEY_BYTES as KEY_BYTES
-from hookgw.auth import MediaLinks
-from hookgw.core import Registry
-from hookgw.instances import EventRules, InboundMedia
-from hookgw.records import BUILT_IN_KINDS, Catalog
+from tests.public.auth import MEDIA_KEY_BYTES as KEY_BYTES
+from tests.public.auth import MediaLinks
+from tests.public.core import Registry
+from tests.public.instances import EventRules, InboundMedia
+from tests.public.records import BUILT_IN_KINDS, Catalog
 
 EVENT_RULES = EventRules(Catalog(BUILT_IN_KINDS), 100_000, 2**20)
 

@@ -16,8 +16,8 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.config import PluginsSettings
-from hookgw.plugins import ContainedConnector, Hooks, load_plugins
+from tests.public.config import PluginsSettings
+from tests.public.plugins import ContainedConnector, Hooks, load_plugins
 
 PAGE = Path(__file__).parents[2] / "docs" / "networks" / "README.md"
 BEGIN = "<!-- Made by `python -m tests.support.networks_table` from the connectors. -->\n\n"

@@ -25,17 +25,20 @@ import msgspec
 
 from hookgw import HookgwError
 from hookgw._lazy import homes_of
-from hookgw.config import Section, Settings, join_yaml, known_keys
 from hookgw.instances import fields as instance_fields
-from hookgw.kernel import REQUIRED, Field, SecretOptions, Sentence, signing_keys
-from hookgw.keys import PORTAL_FIELDS
+from hookgw.kernel import signing_keys
 from hookgw.keys import fields as key_fields
-from hookgw.plugins import HOOKS, gateway_protocol, hookspecs
-from hookgw.records import FilterOp, deliveries, events, instances, registrations, tls_identity
+from hookgw.plugins import gateway_protocol, hookspecs
+from hookgw.records import deliveries, events, instances, registrations, tls_identity
 from hookgw.testing import pytest_plugin
 from hookgw.web.openapi import describe
-from hookgw.webhooks import OPERATIONS, TLS_PARTS, Showing
 from hookgw.webhooks import fields as webhook_fields
+from tests.public.config import Section, Settings, join_yaml, known_keys
+from tests.public.kernel import REQUIRED, Field, SecretOptions, Sentence
+from tests.public.keys import PORTAL_FIELDS
+from tests.public.plugins import HOOKS
+from tests.public.records import FilterOp
+from tests.public.webhooks import OPERATIONS, TLS_PARTS, Showing
 from tests.support.error_sentences import errors_page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"

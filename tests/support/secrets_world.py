@@ -16,13 +16,13 @@ import trustme
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
-from hookgw.app import Dashboard, create_app, open_gateway
-from hookgw.command import configure_logging
-from hookgw.config import load_settings, new_master_key
-from hookgw.kernel import Signature, make_secret
-from hookgw.site import SESSION, Cookies
 from hookgw.testing import Answer, Received, Receiver, answer
-from hookgw.web import serve
+from tests.public.app import Dashboard, create_app, open_gateway
+from tests.public.command import configure_logging
+from tests.public.config import load_settings, new_master_key
+from tests.public.kernel import Signature, make_secret
+from tests.public.site import SESSION, Cookies
+from tests.public.web import serve
 from tests.support.certificates import certificate_of
 from tests.support.planted import Planted
 

@@ -11,13 +11,13 @@ import msgspec
 import trio
 
 from hookgw import __version__
-from hookgw.app import create_app, open_gateway, request_schemas
-from hookgw.config import Settings, StorageSettings
-from hookgw.kernel import Size
 from hookgw.manual.curl import ADDRESS
 from hookgw.manual.examples import shown_example
 from hookgw.manual.make import SITE, make
-from hookgw.web import OpenApiRoutes
+from tests.public.app import create_app, open_gateway, request_schemas
+from tests.public.config import Settings, StorageSettings
+from tests.public.kernel import Size
+from tests.public.web import OpenApiRoutes
 
 ROOT = Path(__file__).parents[2]
 

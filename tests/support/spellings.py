@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookgw import Invalid
-from hookgw.instances import BESIDE, SETTINGS
-from hookgw.kernel import is_whole
 from hookgw.keys import fields as keys
-from hookgw.records import FOREIGN, Catalog
-from hookgw.webhooks import TLS_PARTS
 from hookgw.webhooks import fields as webhooks
+from tests.public.instances import BESIDE, SETTINGS
+from tests.public.kernel import is_whole
+from tests.public.records import FOREIGN, Catalog
+from tests.public.webhooks import TLS_PARTS
 
 NAMES = {
     **{

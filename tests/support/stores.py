@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from hookgw.store import GroupCommit, Store
+from tests.public.store import GroupCommit, Store
 
 
 def commits_of(store: Store) -> GroupCommit[Any]:

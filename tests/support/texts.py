@@ -20,13 +20,13 @@ from babel.messages import Catalog, Message
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
-from hookgw.kernel import ENGLISH, LANGUAGES, Choice, Field, Parts
 from hookgw.keys import fields as key_fields
-from hookgw.locale import FILE
-from hookgw.records import BUILT_IN_KINDS, MEANINGS, OPERATIONAL_KINDS
-from hookgw.site import inputs_of
-from hookgw.web import marked_in
 from hookgw.webhooks import fields as webhook_fields
+from tests.public.kernel import ENGLISH, LANGUAGES, Choice, Field, Parts
+from tests.public.locale import FILE
+from tests.public.records import BUILT_IN_KINDS, MEANINGS, OPERATIONAL_KINDS
+from tests.public.site import inputs_of
+from tests.public.web import marked_in
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "hookgw" / "locale"

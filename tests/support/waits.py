@@ -4,7 +4,7 @@ import time
 
 import trio
 
-from hookgw.config import DeliverySettings
+from tests.public.config import DeliverySettings
 
 FIRST_WAIT = float(DeliverySettings().schedule[0])
 """Seconds after which a failed delivery is tried again."""

@@ -12,9 +12,9 @@ import trio
 from trio.lowlevel import current_task
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.concurrency import Hub
-from hookgw.delivery import PlainStream
-from hookgw.web import ClientStream
+from tests.public.concurrency import Hub
+from tests.public.delivery import PlainStream
+from tests.public.web import ClientStream
 
 Kind = type[PlainStream] | type[ClientStream]
 READ_SIZE = 32 * 2**10

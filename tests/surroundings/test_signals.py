@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.command import ONE_SIGNAL
+from tests.public.command import ONE_SIGNAL
 from tests.support.processes import PATIENCE
 from tests.surroundings.surrounded import surrounded
 

@@ -17,8 +17,8 @@ from hookgw import (
     Session,
     TextMessage,
 )
-from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import ConnectorCall, FakeConnector, FakeMediaSink, FakeSession, SentMessage
+from tests.public.plugins import Boundary, ContainedConnector, check_connector
 
 HELLO = TextMessage(number="123", text="hello")
 KEY = MessageKey(remote_jid="123@fake", id="A1", from_me=True)

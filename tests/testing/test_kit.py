@@ -22,9 +22,9 @@ from hookgw import (
     TooLarge,
     Unavailable,
 )
-from hookgw.kernel import ConfigError, Rate, Secret, Signature, StartError
-from hookgw.records import Condition, FilterOp, Ordering, RetryOptions, TlsIdentity, new_secret
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
+from tests.public.kernel import ConfigError, Rate, Secret, Signature, StartError
+from tests.public.records import Condition, FilterOp, Ordering, RetryOptions, TlsIdentity, new_secret
 from tests.support.waits import FIRST_WAIT
 
 

@@ -11,9 +11,6 @@ import trio
 import trustme
 from trio.testing import MockClock
 
-from hookgw.delivery import SignatureInvalid, sign
-from hookgw.kernel import signing_key
-from hookgw.records import new_secret
 from hookgw.testing import (
     Answer,
     Close,
@@ -33,6 +30,9 @@ from hookgw.testing import (
     raw,
     reset,
 )
+from tests.public.delivery import SignatureInvalid, sign
+from tests.public.kernel import signing_key
+from tests.public.records import new_secret
 
 POST = b"POST /hook?a=1 HTTP/1.1\r\nHost: x\r\nX-B: 2\r\nx-a: 1\r\nContent-Length: 7\r\n\r\n" + b'{"a":1}'
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"

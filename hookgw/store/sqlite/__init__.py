@@ -1,10 +1,1 @@
 """The SQLite engine."""
-
-from typing import TYPE_CHECKING
-
-from hookgw._lazy import public_names
-
-if TYPE_CHECKING:
-    from hookgw.store.sqlite.public import *
-else:
-    __getattr__ = public_names(__name__)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.web import schemas_of, structs_in
+from tests.public.web import schemas_of, structs_in
 
 
 class Mood(StrEnum):

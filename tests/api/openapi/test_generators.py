@@ -13,9 +13,9 @@ import pytest
 
 import hookgw
 from hookgw import Gateway
-from hookgw.app import create_app, request_schemas
-from hookgw.web import AppApplication as Application
-from hookgw.web import OpenApiRoutes, Routing, plain
+from tests.public.app import create_app, request_schemas
+from tests.public.web import AppApplication as Application
+from tests.public.web import OpenApiRoutes, Routing, plain
 
 MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 """The content types of requests that every generator knows."""

@@ -12,14 +12,14 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app import request_schemas
-from hookgw.config import Settings
-from hookgw.mcp import load_server
 from hookgw.testing import Receiver
-from hookgw.web import AppApplication as Application
-from hookgw.web import Example, OpenApiRoutes, Piece, groups_of, kind_of
-from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY, open_client
+from tests.public.app import request_schemas
+from tests.public.config import Settings
+from tests.public.mcp import load_server
+from tests.public.web import AppApplication as Application
+from tests.public.web import Example, OpenApiRoutes, Piece, groups_of, kind_of
+from tests.public.webhooks import RegistrationChange
 
 VOID = {"meta", "link", "input"}
 

@@ -12,11 +12,11 @@ import pytest
 import trio
 
 from hookgw import Gateway, describes
-from hookgw.app import create_app, request_schemas
-from hookgw.config import Settings
-from hookgw.web import AppApplication as Application
-from hookgw.web import OpenApiRoutes, Routing, document_path, operation_of, routes_of
 from tests.api.conftest import open_client
+from tests.public.app import create_app, request_schemas
+from tests.public.config import Settings
+from tests.public.web import AppApplication as Application
+from tests.public.web import OpenApiRoutes, Routing, document_path, operation_of, routes_of
 from tests.support.contract import Contract
 
 METHODS = {"get", "post", "delete", "put", "patch"}
@@ -140,7 +140,7 @@ async def test_every_example_is_accepted(
 
 
 def _change() -> Any:
-    from hookgw.webhooks import RegistrationChange
+    from tests.public.webhooks import RegistrationChange
 
     return RegistrationChange(url="http://127.0.0.1:9/hook")
 

@@ -21,11 +21,11 @@ from hookgw import (
     TextMessage,
     hookimpl,
 )
-from hookgw.app import open_gateway
-from hookgw.config import PluginsSettings, Settings
-from hookgw.kernel import MASK
-from hookgw.plugins import ConnectorOptions, Hooks, load_plugins
 from hookgw.testing import FakeConnector
+from tests.public.app import open_gateway
+from tests.public.config import PluginsSettings, Settings
+from tests.public.kernel import MASK
+from tests.public.plugins import ConnectorOptions, Hooks, load_plugins
 
 SCHEMA: dict[str, Any] = {
     "required": ["server"],

@@ -11,16 +11,16 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.accounts import ApplyAsked, change_instances, parse_document
-from hookgw.auth import KeyHolder
-from hookgw.config import Settings
-from hookgw.core import OUT_OF_REACH
-from hookgw.kernel import Unauthorized, finish
-from hookgw.plugins import ConnectorOptions
-from hookgw.records import HOOKGW, Key, Limits, Principal, Reach, Right, new_secret
-from hookgw.store import AuditQuery
-from hookgw.webhooks import MOST_REGISTRATIONS
 from tests.api.conftest import KEY, open_whole_gateway
+from tests.public.accounts import ApplyAsked, change_instances, parse_document
+from tests.public.auth import KeyHolder
+from tests.public.config import Settings
+from tests.public.core import OUT_OF_REACH
+from tests.public.kernel import Unauthorized, finish
+from tests.public.plugins import ConnectorOptions
+from tests.public.records import HOOKGW, Key, Limits, Principal, Reach, Right, new_secret
+from tests.public.store import AuditQuery
+from tests.public.webhooks import MOST_REGISTRATIONS
 
 HOOK = "https://crm.example/hook"
 

@@ -10,11 +10,11 @@ import trio
 from hookgw import Gateway
 from hookgw.core import jobs
 from hookgw.testing import Receiver, answer
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 from tests.api.routes.test_jobs import ended
 from tests.api.test_app import shape_of
+from tests.public.web import AppApplication as Application
 
 TENANT = {"apikey": "the-key-of-the-shop"}
 NAMES = ("loja1", "loja2", "shop")

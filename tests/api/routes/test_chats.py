@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from hookgw import Gateway, MediaSink, MessageKey, MessageQuery, NetworkRefused, NewEvent, Session
-from hookgw.app import open_gateway
-from hookgw.config import MediaSettings, PluginsSettings, Settings
-from hookgw.kernel import Duration, Size
-from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.webhooks import RegistrationChange
 from tests.api.test_app import shape_of
+from tests.public.app import open_gateway
+from tests.public.config import MediaSettings, PluginsSettings, Settings
+from tests.public.kernel import Duration, Size
+from tests.public.plugins import Hooks, load_plugins
+from tests.public.webhooks import RegistrationChange
 
 ANA, GROUP = "5511988887777@s.whatsapp.net", "120363001@g.us"
 

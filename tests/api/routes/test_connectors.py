@@ -3,9 +3,9 @@ import msgspec
 import pytest
 
 from hookgw import Gateway
-from hookgw.config import InstancesSettings, Settings
-from hookgw.instances import FoundServer
 from tests.api.test_app import shape_of
+from tests.public.config import InstancesSettings, Settings
+from tests.public.instances import FoundServer
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import trio
 import trustme
 
 from hookgw import Gateway
-from hookgw.kernel import PluginFailed
 from hookgw.testing import Receiver, answer
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
+from tests.public.kernel import PluginFailed
+from tests.public.web import AppApplication as Application
 
 TENANT = "the-key-of-the-shop"
 

@@ -12,15 +12,15 @@ import structlog
 import trio
 
 from hookgw import Gateway
-from hookgw.app import create_app
-from hookgw.config import ServerSettings
-from hookgw.kernel import Size, StorageUnavailable
-from hookgw.web import AppApplication as Application
-from hookgw.web import Routing
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 from tests.api.server.wire import Running, assert_answers, read_answer
 from tests.api.test_app import shape_of
+from tests.public.app import create_app
+from tests.public.config import ServerSettings
+from tests.public.kernel import Size, StorageUnavailable
+from tests.public.web import AppApplication as Application
+from tests.public.web import Routing
 
 OWN_KEY = "the-key-of-loja1"
 EMIT = "/event/emit/loja1"

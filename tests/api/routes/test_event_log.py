@@ -10,10 +10,10 @@ import trio
 from hookgw import Gateway
 from hookgw.store import searches
 from hookgw.testing import Receiver
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_deliveries import emit_to
 from tests.api.test_app import shape_of
+from tests.public.web import AppApplication as Application
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app import create_app, open_gateway
-from hookgw.config import EventsSettings, LimitsSettings, Settings
-from hookgw.core import run_in_slices
-from hookgw.records import OPERATIONAL_KINDS
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
+from tests.public.app import create_app, open_gateway
+from tests.public.config import EventsSettings, LimitsSettings, Settings
+from tests.public.core import run_in_slices
+from tests.public.records import OPERATIONAL_KINDS
 
 EMIT = "/event/emit/loja1"
 PAYLOADS = sorted((Path(__file__).parents[2] / "payloads").glob("*.json"))

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.config import OperationsSettings, Settings
 from hookgw.testing import Receiver
 from tests.api.routes.test_events import one
+from tests.public.config import OperationsSettings, Settings
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.config import OperationsSettings, Settings
 from hookgw.operations.routes import health
-from hookgw.records import SHARDS
 from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
+from tests.public.config import OperationsSettings, Settings
+from tests.public.records import SHARDS
 from tests.support.disks import refuse
 
 

@@ -29,17 +29,17 @@ from hookgw import (
     Session,
     Unavailable,
 )
-from hookgw.app import create_app, open_gateway
-from hookgw.config import ServerSettings, Settings
 from hookgw.instances.connectors import ingest
-from hookgw.kernel import Size, StorageUnavailable, TooManyRequests
-from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.web import AppApplication as Application
-from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY, open_client
 from tests.api.server.wire import Running, read_answer
 from tests.api.test_app import shape_of
+from tests.public.app import create_app, open_gateway
+from tests.public.config import ServerSettings, Settings
+from tests.public.kernel import Size, StorageUnavailable, TooManyRequests
+from tests.public.plugins import Hooks, load_plugins
+from tests.public.web import AppApplication as Application
+from tests.public.webhooks import RegistrationChange
 
 Answering = Callable[[Session, IngestRequest], Awaitable[IngestResponse]]
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from hookgw import Gateway, Unavailable
-from hookgw.config import InstancesSettings, Settings
 from tests.api.test_app import shape_of
+from tests.public.config import InstancesSettings, Settings
 
 URL = "https://example.com/hook"
 

@@ -10,9 +10,9 @@ import trio
 from hookgw import Gateway
 from hookgw.core import jobs
 from hookgw.testing import Receiver, answer
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
+from tests.public.web import AppApplication as Application
 
 TENANT = {"apikey": "the-key-of-the-shop"}
 

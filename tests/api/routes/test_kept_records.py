@@ -5,14 +5,14 @@ from pathlib import Path
 import msgspec
 import trio
 
-from hookgw.app import create_app
-from hookgw.config import Settings, StorageSettings
-from hookgw.kernel import Size
-from hookgw.store import copy_rows
-from hookgw.store.postgresql import Server
 from hookgw.store.postgresql import copy_rows as database_rows
 from hookgw.store.sqlite import copy_rows as file_rows
 from tests.api.conftest import KEY, is_sqlite, open_client, open_whole_gateway
+from tests.public.app import create_app
+from tests.public.config import Settings, StorageSettings
+from tests.public.kernel import Size
+from tests.public.postgresql import Server
+from tests.public.store import copy_rows
 from tests.support.postgres import PostgresServer
 
 pytestmark = is_sqlite

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from hookgw import Gateway
-from hookgw.kernel import parse_rfc3339
 from tests.api.test_app import shape_of
+from tests.public.kernel import parse_rfc3339
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from hookgw import Gateway
-from hookgw.config import Settings
-from hookgw.mcp import TOOLS
 from hookgw.testing import Receiver, answer
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 from tests.api.server.wire import Running
+from tests.public.config import Settings
+from tests.public.mcp import TOOLS
+from tests.public.web import AppApplication as Application
 
 TENANT = "the-key-of-the-shop"
 

@@ -26,17 +26,17 @@ from hookgw import (
     TooLarge,
     Unavailable,
 )
-from hookgw.app import open_gateway
-from hookgw.config import MediaSettings, PluginsSettings, ServerSettings, Settings
-from hookgw.instances import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
-from hookgw.kernel import Duration, Size
-from hookgw.messages import MOST, MOST_OF_INSTANCE, RATE, content_disposition
-from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 from tests.api.test_app import shape_of
+from tests.public.app import open_gateway
+from tests.public.config import MediaSettings, PluginsSettings, ServerSettings, Settings
+from tests.public.instances import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
+from tests.public.kernel import Duration, Size
+from tests.public.messages import MOST, MOST_OF_INSTANCE, RATE, content_disposition
+from tests.public.plugins import Hooks, load_plugins
+from tests.public.web import AppApplication as Application
 
 LIMIT = Size(32 * 2**20)
 PICTURE = b"\x89PNG and more"

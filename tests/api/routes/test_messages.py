@@ -30,14 +30,14 @@ from hookgw import (
     event_id_of,
     hookimpl,
 )
-from hookgw.app import open_gateway
-from hookgw.config import PluginsSettings, Settings
-from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY as KEY_OF_API
 from tests.api.conftest import slow_request
 from tests.api.test_app import shape_of
+from tests.public.app import open_gateway
+from tests.public.config import PluginsSettings, Settings
+from tests.public.plugins import Hooks, load_plugins
+from tests.public.webhooks import RegistrationChange
 
 KEY = {"remoteJid": "55@fake", "fromMe": False, "id": "M1"}
 MESSAGE_KEY = MessageKey(remote_jid="55@fake", id="M1")

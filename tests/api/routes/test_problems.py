@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.auth import new_key
-from hookgw.records import Key, Reach
 from hookgw.testing import Receiver, answer
 from tests.api.routes.test_events import one
+from tests.public.auth import new_key
+from tests.public.records import Key, Reach
 
 REFUSED = "http://127.0.0.1:9/hook"
 

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from hookgw import Gateway, __version__
-from hookgw.config import ServerSettings, Settings
+from tests.public.config import ServerSettings, Settings
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 

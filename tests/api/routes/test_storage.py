@@ -10,11 +10,11 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.config import Settings
 from hookgw.core import jobs
 from hookgw.store.sqlite import backup
 from tests.api.conftest import is_sqlite
 from tests.api.test_app import shape_of
+from tests.public.config import Settings
 from tests.store.sqlite.support import peek
 
 

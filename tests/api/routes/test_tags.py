@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app import open_gateway
-from hookgw.config import Settings
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import open_client
+from tests.public.app import open_gateway
+from tests.public.config import Settings
+from tests.public.web import AppApplication as Application
 
 TAGS = {"plan": "gold", "tenant": "acme"}
 

@@ -10,9 +10,9 @@ import trio
 import trustme
 
 from hookgw import Gateway
-from hookgw.kernel import MASK
-from hookgw.records import NO_IDENTITY
 from hookgw.testing import open_receiver
+from tests.public.kernel import MASK
+from tests.public.records import NO_IDENTITY
 from tests.support.certificates import certificate_of, judging, pem_of, requiring
 
 AUTHORITY, CLIENTS = trustme.CA(), trustme.CA()

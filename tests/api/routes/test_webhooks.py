@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from hookgw import Gateway
-from hookgw.config import InstancesSettings, Settings
-from hookgw.kernel import MASK
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
+from tests.public.config import InstancesSettings, Settings
+from tests.public.kernel import MASK
 
 URL = "https://example.com/hook"
 

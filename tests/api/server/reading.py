@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hookgw.web import Head, Refused, RequestReader, State
+from tests.public.web import Head, Refused, RequestReader, State
 
 
 class Read(NamedTuple):

@@ -8,7 +8,7 @@ import structlog
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.web import VERSION_HEADER, AsgiClient, client_of
+from tests.public.web import VERSION_HEADER, AsgiClient, client_of
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Fields = list[tuple[bytes, bytes]]

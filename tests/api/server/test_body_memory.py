@@ -7,13 +7,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, Unavailable
-from hookgw.config import ServerSettings
-from hookgw.kernel import Size, TooManyRequests
-from hookgw.web import COPIES, BodyMemory
-from hookgw.web import AppApplication as Application
 from hookgw.web.server import body_memory
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, read_answer
+from tests.public.config import ServerSettings
+from tests.public.kernel import Size, TooManyRequests
+from tests.public.web import COPIES, BodyMemory
+from tests.public.web import AppApplication as Application
 
 LIMIT = 100
 EVENT = b'{"event":"CALL","data":"%s"}'

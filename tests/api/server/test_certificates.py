@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.config import TlsSettings
-from hookgw.kernel import DAY, StartError
-from hookgw.web import LOOK_EVERY, Certificates, load_context
+from tests.public.config import TlsSettings
+from tests.public.kernel import DAY, StartError
+from tests.public.web import LOOK_EVERY, Certificates, load_context
 
 AUTHORITY = trustme.CA()
 

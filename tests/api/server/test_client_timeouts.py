@@ -4,9 +4,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.config import ServerSettings
-from hookgw.kernel import Duration
-from hookgw.web import ClientConnection, ClientTimeouts, Refused, Wait
+from tests.public.config import ServerSettings
+from tests.public.kernel import Duration
+from tests.public.web import ClientConnection, ClientTimeouts, Refused, Wait
 
 
 class Client:

@@ -15,12 +15,12 @@ from quart import Response
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
-from hookgw.config import ServerSettings
-from hookgw.kernel import sentence_of
-from hookgw.web import AppApplication as Application
-from hookgw.web import ClientConnection, ClientStream, ClientTimeouts, Refused
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
+from tests.public.config import ServerSettings
+from tests.public.kernel import sentence_of
+from tests.public.web import AppApplication as Application
+from tests.public.web import ClientConnection, ClientStream, ClientTimeouts, Refused
 
 EMIT = (
     b"POST /event/emit/loja1 HTTP/1.1\r\nhost: x\r\napikey: %s\r\ncontent-type: application/json\r\n"

@@ -13,12 +13,12 @@ from quart import Response, request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway
-from hookgw.config import ServerSettings
-from hookgw.web import HALF_CLOSED, LINGER, MOST_UNWANTED
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import ASK, POST, part, served, start
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
+from tests.public.config import ServerSettings
+from tests.public.web import HALF_CLOSED, LINGER, MOST_UNWANTED
+from tests.public.web import AppApplication as Application
 
 LARGE = 3_000_000
 KEYED = b"host: x\r\napikey: %s\r\ncontent-type: application/json\r\n" % KEY.encode()

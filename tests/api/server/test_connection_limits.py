@@ -5,8 +5,8 @@ import pytest
 import structlog
 from trio.testing import MockClock
 
-from hookgw.config import ServerSettings
-from hookgw.web import ClientConnection, ClientTimeouts, ConnectionLimits, Wait
+from tests.public.config import ServerSettings
+from tests.public.web import ClientConnection, ClientTimeouts, ConnectionLimits, Wait
 
 
 class Client:

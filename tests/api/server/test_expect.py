@@ -9,10 +9,10 @@ from quart import request
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import POST, part, served, start
 from tests.api.server.wire import Running, read_to_end
+from tests.public.web import AppApplication as Application
 
 LINES = b"host: x\r\nexpect: 100-continue\r\nconnection: close\r\n"
 KEYED = LINES + b"apikey: %s\r\ncontent-type: application/json\r\n" % KEY.encode()

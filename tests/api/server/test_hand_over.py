@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from hookgw import Unavailable
-from hookgw.auth import RequestQuota
-from hookgw.kernel import TooManyRequests
-from hookgw.web import (
+from tests.public.auth import RequestQuota
+from tests.public.kernel import TooManyRequests
+from tests.public.web import (
     ActiveRequests,
     BodyMemory,
     RequestResponse,

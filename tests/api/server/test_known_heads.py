@@ -4,8 +4,8 @@ import tracemalloc
 
 import pytest
 
-from hookgw.web import LONGEST_KNOWN, MOST_MEMORY, MOST_SEEN, Head, KnownHeads, Refused, RequestReader
 from tests.api.server.reading import take
+from tests.public.web import LONGEST_KNOWN, MOST_MEMORY, MOST_SEEN, Head, KnownHeads, Refused, RequestReader
 
 
 def head_of(number: int, padding: int = 0, fields: int = 0) -> bytes:

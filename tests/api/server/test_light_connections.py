@@ -9,10 +9,10 @@ import trio
 from trio.lowlevel import current_task
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.concurrency import Waiter
-from hookgw.config import ServerSettings
-from hookgw.kernel import sentence_of
-from hookgw.web import ClientConnection, ClientStream, ClientTimeouts, Refused
+from tests.public.concurrency import Waiter
+from tests.public.config import ServerSettings
+from tests.public.kernel import sentence_of
+from tests.public.web import ClientConnection, ClientStream, ClientTimeouts, Refused
 from tests.support.hub import choice, running_hub
 
 ASK = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"

@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.config import AuthSettings, ServerSettings, Settings
-from hookgw.web import AppApplication as Application
-from hookgw.web import serve
 from tests.api.conftest import KEY
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of
+from tests.public.config import AuthSettings, ServerSettings, Settings
+from tests.public.web import AppApplication as Application
+from tests.public.web import serve
 
 OWN_KEY = "the-key-of-loja1"
 EMIT = "/event/emit/loja1"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.kernel import StartError
-from hookgw.web import open_listeners, url_of
+from tests.public.kernel import StartError
+from tests.public.web import open_listeners, url_of
 
 
 async def test_port_0_is_a_free_port_and_the_url_names_it() -> None:

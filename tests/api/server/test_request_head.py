@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookgw.web import CHUNKED, Refused, check_begun, check_trailers, read_head
+from tests.public.web import CHUNKED, Refused, check_begun, check_trailers, read_head
 
 
 def head(*lines: str, first: str = "POST /event/emit/loja1 HTTP/1.1", host: str | None = "x:80") -> bytes:

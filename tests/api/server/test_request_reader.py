@@ -5,9 +5,9 @@ import tracemalloc
 
 import pytest
 
-from hookgw.kernel import sentence_of
-from hookgw.web import MAX_FIELDS, Refused, RequestReader, State
 from tests.api.server.reading import read, take
+from tests.public.kernel import sentence_of
+from tests.public.web import MAX_FIELDS, Refused, RequestReader, State
 
 MAX_HEAD = 1024
 GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"

@@ -9,17 +9,17 @@ from quart import Response
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, Unavailable
-from hookgw.app import create_app
-from hookgw.auth import KeyHolder
-from hookgw.config import ServerSettings
-from hookgw.kernel import Duration, Size
-from hookgw.records import Key, Principal
-from hookgw.web import LIST, ResponseMemory, current_exchange, holder_of, reserve
-from hookgw.web import SMALL_RESPONSE as SMALL
-from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
+from tests.public.app import create_app
+from tests.public.auth import KeyHolder
+from tests.public.config import ServerSettings
+from tests.public.kernel import Duration, Size
+from tests.public.records import Key, Principal
+from tests.public.web import LIST, ResponseMemory, current_exchange, holder_of, reserve
+from tests.public.web import SMALL_RESPONSE as SMALL
+from tests.public.web import AppApplication as Application
 
 LIMIT = 8 * 2**20
 OWN = "the-key-of-loja1"

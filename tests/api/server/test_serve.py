@@ -14,13 +14,13 @@ from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, __version__
-from hookgw.config import ServerSettings
-from hookgw.kernel import StartError
-from hookgw.web import HALF_CLOSED, ClientConnection, serve
-from hookgw.web import AppApplication as Application
 from hookgw.web.server import serve as serving
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
+from tests.public.config import ServerSettings
+from tests.public.kernel import StartError
+from tests.public.web import HALF_CLOSED, ClientConnection, serve
+from tests.public.web import AppApplication as Application
 
 
 async def test_an_exception_of_one_connection_is_logged(

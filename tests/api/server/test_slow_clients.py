@@ -9,9 +9,6 @@ from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway
-from hookgw.config import ServerSettings
-from hookgw.kernel import Duration
-from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import (
     HEALTH,
@@ -23,6 +20,9 @@ from tests.api.server.wire import (
     settle,
     waiting_route,
 )
+from tests.public.config import ServerSettings
+from tests.public.kernel import Duration
+from tests.public.web import AppApplication as Application
 
 KEYED = b"host: x\r\napikey: %s\r\ncontent-type: application/json\r\n" % KEY.encode()
 BODY = b'{"event":"CALL","data":{}}'

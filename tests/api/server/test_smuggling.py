@@ -10,10 +10,10 @@ import pytest
 import trio
 
 from hookgw import Gateway, __version__
-from hookgw.web import AppApplication as Application
-from hookgw.web import RequestResponse
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
+from tests.public.web import AppApplication as Application
+from tests.public.web import RequestResponse
 
 SMUGGLED = b"GET /healthz?smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
 KEYED = b"host: x\r\napikey: %s\r\ncontent-type: application/json\r\n" % KEY.encode()

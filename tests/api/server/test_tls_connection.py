@@ -11,11 +11,11 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.config import ServerSettings
-from hookgw.web import AppApplication as Application
-from hookgw.web import Certificates, serve
 from tests.api.server.test_certificates import AUTHORITY, write
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
+from tests.public.config import ServerSettings
+from tests.public.web import AppApplication as Application
+from tests.public.web import Certificates, serve
 
 
 @pytest.fixture

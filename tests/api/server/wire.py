@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.web import AppApplication as Application
+from tests.public.web import AppApplication as Application
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 

@@ -10,8 +10,9 @@ from rich.console import Console, RenderableType
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import LaneState
-from hookgw.app import Server
-from hookgw.demo import (
+from hookgw.demo import board, screens
+from tests.public.app import Server
+from tests.public.demo import (
     RENEW_AFTER,
     DemoReceiver,
     Invitation,
@@ -21,13 +22,11 @@ from hookgw.demo import (
     PlainScreen,
     Row,
     Trouble,
-    board,
     open_demo_receiver,
     open_screen,
     run_outages,
-    screens,
 )
-from hookgw.records import LaneStatistics, new_link_token
+from tests.public.records import LaneStatistics, new_link_token
 
 
 def ledger_of(*ids: str) -> Ledger:

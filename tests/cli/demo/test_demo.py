@@ -13,9 +13,10 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from hookgw.command import main
-from hookgw.demo import EVENTS, Outage, Trouble, command, stage
+from hookgw.demo import command, stage
 from tests.cli.conftest import Echoes
+from tests.public.command import main
+from tests.public.demo import EVENTS, Outage, Trouble
 
 
 @pytest.mark.process

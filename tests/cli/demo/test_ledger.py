@@ -2,8 +2,8 @@
 
 import pytest
 
-from hookgw.demo import Ledger
 from hookgw.demo import ledger as ledger_module
+from tests.public.demo import Ledger
 
 
 def test_an_empty_ledger_is_flawless() -> None:

@@ -5,7 +5,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Attempt, Delivery, Event, Outcome, Registration
-from hookgw.demo import Ledger, Observer
+from tests.public.demo import Ledger, Observer
 
 
 def event_of(event_id: str = "a", instance: str = "demo", kind: str = "CALL") -> Event:

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from hookgw.demo import Painter
+from tests.public.demo import Painter
 
 
 class Terminal(Console):

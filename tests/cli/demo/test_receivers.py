@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery import sign
-from hookgw.demo import DemoReceiver, Outage, Trouble, open_demo_receiver, run_outages
+from tests.public.delivery import sign
+from tests.public.demo import DemoReceiver, Outage, Trouble, open_demo_receiver, run_outages
 
 KEY = b"k" * 24
 BODY = b'{"data": {"text": "hi"}}'

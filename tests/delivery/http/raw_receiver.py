@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import trio
 from trio.testing import MockClock
 
-from hookgw.concurrency import NO_HUB, Hub
-from hookgw.delivery import USUAL_TLS_CONTEXTS as USUAL_CONTEXTS
-from hookgw.delivery import (
+from tests.public.concurrency import NO_HUB, Hub
+from tests.public.delivery import USUAL_TLS_CONTEXTS as USUAL_CONTEXTS
+from tests.public.delivery import (
     AddressGuard,
     ClientContexts,
     Deadlines,
@@ -22,8 +22,8 @@ from hookgw.delivery import (
     RequestHead,
     Response,
 )
-from hookgw.kernel import Target, parse_target
-from hookgw.records import TlsIdentity
+from tests.public.kernel import Target, parse_target
+from tests.public.records import TlsIdentity
 from tests.simulation.trio_internals import see_nothing_once
 from tests.support.hub import running_hub
 

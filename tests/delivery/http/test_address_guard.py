@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.config import REFUSED_PORTS
-from hookgw.delivery import AddressGuard
+from tests.public.config import REFUSED_PORTS
+from tests.public.delivery import AddressGuard
 
 REFUSED_IPV4 = [
     "0.0.0.0/8",

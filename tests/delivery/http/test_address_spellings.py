@@ -4,8 +4,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from hookgw.delivery import AddressGuard, Blocked, Dialer
-from hookgw.kernel import parse_target
+from tests.public.delivery import AddressGuard, Blocked, Dialer
+from tests.public.kernel import parse_target
 
 SPELLINGS = [
     "http://127.0.0.1/",

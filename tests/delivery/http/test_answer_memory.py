@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.delivery import ANSWER_PATIENCE as PATIENCE
-from hookgw.delivery import AnswerMemory, HeldAnswer, MemoryFull
+from tests.public.delivery import ANSWER_PATIENCE as PATIENCE
+from tests.public.delivery import AnswerMemory, HeldAnswer, MemoryFull
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

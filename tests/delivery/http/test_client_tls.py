@@ -14,9 +14,21 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.concurrency import SYSTEM_THREADS
-from hookgw.config import parse_proxy
-from hookgw.delivery import (
+from hookgw.delivery.http import client_tls
+from tests.delivery.http.raw_receiver import (
+    BODY,
+    OK,
+    Peer,
+    Server,
+    always_ok,
+    dialer,
+    post,
+    serving,
+    transport,
+)
+from tests.public.concurrency import SYSTEM_THREADS
+from tests.public.config import parse_proxy
+from tests.public.delivery import (
     AddressGuard,
     ClientContexts,
     ConnectionPools,
@@ -29,20 +41,8 @@ from hookgw.delivery import (
     load_certificate,
     read_ca_file,
 )
-from hookgw.delivery.http import client_tls
-from hookgw.kernel import StartError
-from hookgw.records import NO_IDENTITY, TlsIdentity
-from tests.delivery.http.raw_receiver import (
-    BODY,
-    OK,
-    Peer,
-    Server,
-    always_ok,
-    dialer,
-    post,
-    serving,
-    transport,
-)
+from tests.public.kernel import StartError
+from tests.public.records import NO_IDENTITY, TlsIdentity
 from tests.support.certificates import BareAuthority, certificate_of, identity, judging, pem_of, requiring
 
 AUTHORITY, CLIENTS = trustme.CA(), trustme.CA()

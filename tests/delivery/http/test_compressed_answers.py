@@ -6,9 +6,9 @@ import httpx
 import trio
 import trio.testing
 
-from hookgw.delivery import AnswerMemory
 from tests.delivery.http.raw_receiver import answering, serving
 from tests.delivery.http.test_connector_client import clients_for
+from tests.public.delivery import AnswerMemory
 
 
 async def test_compressed_answers_count_as_they_are_decoded(mock_clock: trio.testing.MockClock) -> None:

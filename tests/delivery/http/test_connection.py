@@ -6,9 +6,9 @@ import sys
 import pytest
 import trio
 
-from hookgw.delivery import SMALL_REQUEST as SMALL
-from hookgw.delivery import OutgoingConnection, PlainStream, SendFailed, StreamBroken
 from tests.delivery.http.raw_receiver import OK
+from tests.public.delivery import SMALL_REQUEST as SMALL
+from tests.public.delivery import OutgoingConnection, PlainStream, SendFailed, StreamBroken
 
 ORIGIN = ("http", "127.0.0.1", 80)
 

@@ -13,12 +13,12 @@ import trio
 import trio.testing
 
 from hookgw import Invalid
-from hookgw.delivery import CONNECTOR_IDLE_TIME as IDLE_TIME
-from hookgw.delivery import MAX_CONNECTOR_ANSWER as MAX_ANSWER
-from hookgw.delivery import MAX_CONNECTOR_IDLE as MAX_IDLE
-from hookgw.delivery import STREAM_READ_SIZE as READ_SIZE
-from hookgw.delivery import AddressGuard, AnswerMemory, ConnectorClients, Dialer
 from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
+from tests.public.delivery import CONNECTOR_IDLE_TIME as IDLE_TIME
+from tests.public.delivery import MAX_CONNECTOR_ANSWER as MAX_ANSWER
+from tests.public.delivery import MAX_CONNECTOR_IDLE as MAX_IDLE
+from tests.public.delivery import STREAM_READ_SIZE as READ_SIZE
+from tests.public.delivery import AddressGuard, AnswerMemory, ConnectorClients, Dialer
 
 EVERYWHERE = AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=())
 

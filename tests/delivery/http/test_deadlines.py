@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery import DEADLINE_GRAIN as GRAIN
-from hookgw.delivery import Deadlines
+from tests.public.delivery import DEADLINE_GRAIN as GRAIN
+from tests.public.delivery import Deadlines
 
 
 class Resource:

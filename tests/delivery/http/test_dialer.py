@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery import (
+from tests.public.delivery import (
     MAX_ADDRESSES,
     STAGGER,
     AddressGuard,

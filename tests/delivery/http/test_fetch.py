@@ -9,8 +9,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import FetchedFile, Invalid, NetworkRefused
-from hookgw.delivery import ANSWER_PATIENCE as PATIENCE
-from hookgw.delivery import (
+from tests.delivery.http.raw_receiver import Peer, answering, serving
+from tests.public.delivery import ANSWER_PATIENCE as PATIENCE
+from tests.public.delivery import (
     FETCH_TIMEOUT,
     MAX_REDIRECTS,
     AddressGuard,
@@ -20,7 +21,6 @@ from hookgw.delivery import (
     fetch_file,
     keeping_answers,
 )
-from tests.delivery.http.raw_receiver import Peer, answering, serving
 
 MEMORY = AnswerMemory(2**30)
 URL = "https://files.example/a.png"

@@ -10,8 +10,8 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.concurrency import SystemThreads
-from hookgw.delivery import HandshakeHandshake as Handshake
+from tests.public.concurrency import SystemThreads
+from tests.public.delivery import HandshakeHandshake as Handshake
 
 T = TypeVar("T")
 AUTHORITY = trustme.CA()

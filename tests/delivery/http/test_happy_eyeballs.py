@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery import (
+from tests.public.delivery import (
     STAGGER,
     ConnectFailed,
     OutOfDescriptors,

@@ -10,8 +10,16 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery import AddressGuard, DeliveryError, Dialer, LaneTransport, Phase, SendFailed, TimedOut
 from tests.delivery.http.raw_receiver import OK, Peer, Server, always_ok, answering, dialer, serving
+from tests.public.delivery import (
+    AddressGuard,
+    DeliveryError,
+    Dialer,
+    LaneTransport,
+    Phase,
+    SendFailed,
+    TimedOut,
+)
 
 
 @asynccontextmanager

@@ -5,7 +5,8 @@ from functools import partial
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.delivery import (
+from tests.delivery.http.raw_receiver import Peer, Server, always_ok, serving
+from tests.public.delivery import (
     AddressGuard,
     AnswerMemory,
     ConnectionPools,
@@ -15,7 +16,6 @@ from hookgw.delivery import (
     RequestHead,
     Response,
 )
-from tests.delivery.http.raw_receiver import Peer, Server, always_ok, serving
 
 SIZE = 2**20
 

@@ -5,8 +5,6 @@ import trio
 import trio.testing
 from trio.lowlevel import current_task
 
-from hookgw.concurrency import Hub
-from hookgw.delivery import DeliveryError, LaneTransport, RequestHead, Response, TimedOut
 from tests.delivery.http.raw_receiver import (
     BODY,
     OK,
@@ -18,6 +16,8 @@ from tests.delivery.http.raw_receiver import (
     serving,
     transport,
 )
+from tests.public.concurrency import Hub
+from tests.public.delivery import DeliveryError, LaneTransport, RequestHead, Response, TimedOut
 from tests.support.hub import choice
 
 LARGE = b"x" * 8_000_000

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from hookgw.delivery import OwnAddresses, is_local
+from tests.public.delivery import OwnAddresses, is_local
 
 LOCAL = ("127.0.0.1", "127.9.9.9", "0.0.0.0", "::", "::1", "10.0.0.5", "fe80::5")
 

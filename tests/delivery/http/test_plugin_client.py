@@ -10,10 +10,10 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery import MAX_PLUGIN_ANSWER as MAX_ANSWER
-from hookgw.delivery import MAX_PLUGIN_REQUESTS as MAX_CONCURRENT
-from hookgw.delivery import AddressGuard, Dialer, LaneTransport, guarded_client
 from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
+from tests.public.delivery import MAX_PLUGIN_ANSWER as MAX_ANSWER
+from tests.public.delivery import MAX_PLUGIN_REQUESTS as MAX_CONCURRENT
+from tests.public.delivery import AddressGuard, Dialer, LaneTransport, guarded_client
 
 ALLOWED = ("127.0.0.1",)
 

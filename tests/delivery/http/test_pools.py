@@ -10,11 +10,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery import LEAST_POOL_DESCRIPTORS as LEAST_DESCRIPTORS
-from hookgw.delivery import POOL_SHARED_FOR as SHARED_FOR
-from hookgw.delivery import POOL_SUSPECT_FOR as SUSPECT_FOR
-from hookgw.delivery import POOLS_LOOK_EVERY as LOOK_EVERY
-from hookgw.delivery import (
+from tests.delivery.http.raw_receiver import BODY, OK, Peer, Server, always_ok, post, serving
+from tests.public.delivery import LEAST_POOL_DESCRIPTORS as LEAST_DESCRIPTORS
+from tests.public.delivery import POOL_SHARED_FOR as SHARED_FOR
+from tests.public.delivery import POOL_SUSPECT_FOR as SUSPECT_FOR
+from tests.public.delivery import POOLS_LOOK_EVERY as LOOK_EVERY
+from tests.public.delivery import (
     AddressGuard,
     Blocked,
     ConnectFailed,
@@ -32,7 +33,6 @@ from hookgw.delivery import (
     RequestHead,
     TimedOut,
 )
-from tests.delivery.http.raw_receiver import BODY, OK, Peer, Server, always_ok, post, serving
 
 HOST = ("https", "receiver.example", 443, None)
 OTHER = ("https", "other.example", 443, None)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.config import Proxy, parse_proxy
-from hookgw.delivery import MAX_PROXY_HEAD as MAX_HEAD
-from hookgw.delivery import ProxyFailed, open_tunnel
+from tests.public.config import Proxy, parse_proxy
+from tests.public.delivery import MAX_PROXY_HEAD as MAX_HEAD
+from tests.public.delivery import ProxyFailed, open_tunnel
 
 HTTP = Proxy(scheme="http", host="p", port=3128)
 SOCKS = Proxy(scheme="socks5", host="p", port=1080)

@@ -11,8 +11,9 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.config import parse_proxy
-from hookgw.delivery import (
+from tests.delivery.http.raw_receiver import OK, Peer, Server, serving
+from tests.public.config import parse_proxy
+from tests.public.delivery import (
     MAX_ADDRESSES,
     AddressGuard,
     Blocked,
@@ -24,8 +25,7 @@ from hookgw.delivery import (
     Response,
     TimedOut,
 )
-from hookgw.delivery import MAX_PROXY_HEAD as MAX_HEAD
-from tests.delivery.http.raw_receiver import OK, Peer, Server, serving
+from tests.public.delivery import MAX_PROXY_HEAD as MAX_HEAD
 from tests.support.proxies import LittleProxy, Speak, http_proxy, open_proxy, saying, socks5_proxy
 
 PUBLIC = "93.184.215.14"

@@ -10,13 +10,13 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery import LOOKUP_REFUSED_FOR as REFUSED_FOR
-from hookgw.delivery import MAX_FAST_LOOKUPS as MAX_FAST
-from hookgw.delivery import MAX_NEW_LOOKUPS as MAX_NEW
-from hookgw.delivery import MAX_REMEMBERED_LOOKUPS as MAX_REMEMBERED
-from hookgw.delivery import MAX_SLOW_LOOKUPS as MAX_SLOW
-from hookgw.delivery import SLOW_LOOKUP as SLOW
-from hookgw.delivery import SystemResolver
+from tests.public.delivery import LOOKUP_REFUSED_FOR as REFUSED_FOR
+from tests.public.delivery import MAX_FAST_LOOKUPS as MAX_FAST
+from tests.public.delivery import MAX_NEW_LOOKUPS as MAX_NEW
+from tests.public.delivery import MAX_REMEMBERED_LOOKUPS as MAX_REMEMBERED
+from tests.public.delivery import MAX_SLOW_LOOKUPS as MAX_SLOW
+from tests.public.delivery import SLOW_LOOKUP as SLOW
+from tests.public.delivery import SystemResolver
 
 PATIENCE = 10.0
 HANGS = "hangs"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hookgw.delivery import MAX_INTERIM_RESPONSES as MAX_INTERIM
-from hookgw.delivery import MAX_RESPONSE_HEAD as MAX_HEAD
-from hookgw.delivery import MAX_RESPONSE_HEADERS as MAX_HEADERS
-from hookgw.delivery import Response, ResponseFailed, ResponseParser, decode_content
+from tests.public.delivery import MAX_INTERIM_RESPONSES as MAX_INTERIM
+from tests.public.delivery import MAX_RESPONSE_HEAD as MAX_HEAD
+from tests.public.delivery import MAX_RESPONSE_HEADERS as MAX_HEADERS
+from tests.public.delivery import Response, ResponseFailed, ResponseParser, decode_content
 
 LIMIT = 1000
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery import PlainStream, StreamBroken
+from tests.public.delivery import PlainStream, StreamBroken
 
 Pair = tuple[PlainStream, socket.socket]
 

@@ -10,17 +10,6 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.delivery import (
-    AddressGuard,
-    Dialer,
-    LaneTransport,
-    Phase,
-    Reached,
-    RequestHead,
-    ResponseFailed,
-    TimedOut,
-    TlsFailed,
-)
 from tests.delivery.http.raw_receiver import (
     BODY,
     OK,
@@ -31,6 +20,17 @@ from tests.delivery.http.raw_receiver import (
     post,
     serving,
     transport,
+)
+from tests.public.delivery import (
+    AddressGuard,
+    Dialer,
+    LaneTransport,
+    Phase,
+    Reached,
+    RequestHead,
+    ResponseFailed,
+    TimedOut,
+    TlsFailed,
 )
 
 AUTHORITY = trustme.CA()

@@ -7,7 +7,18 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery import (
+from tests.delivery.http.raw_receiver import (
+    BODY,
+    OK,
+    Peer,
+    Server,
+    always_ok,
+    answering,
+    post,
+    serving,
+    transport,
+)
+from tests.public.delivery import (
     AddressGuard,
     Blocked,
     ConnectFailed,
@@ -22,18 +33,7 @@ from hookgw.delivery import (
     SendFailed,
     TimedOut,
 )
-from hookgw.kernel import parse_target
-from tests.delivery.http.raw_receiver import (
-    BODY,
-    OK,
-    Peer,
-    Server,
-    always_ok,
-    answering,
-    post,
-    serving,
-    transport,
-)
+from tests.public.kernel import parse_target
 
 LARGE = b"x" * 20_000_000
 """More than any socket buffer holds."""

@@ -7,10 +7,10 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import NetworkRefused
-from hookgw.delivery import AnswerMemory
-from hookgw.instances import call_in_time
-from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import FakeConnector
+from tests.public.delivery import AnswerMemory
+from tests.public.instances import call_in_time
+from tests.public.plugins import Boundary, ContainedConnector, check_connector
 
 CONNECTOR = ContainedConnector(check_connector(FakeConnector()), "mine", Boundary())
 

@@ -1,8 +1,8 @@
 from typing import Any
 
 from hookgw import MediaMessage, TextMessage
-from hookgw.instances import CALLS, calls_of, supports
-from hookgw.plugins import Boundary, ContainedConnector, check_connector
+from tests.public.instances import CALLS, calls_of, supports
+from tests.public.plugins import Boundary, ContainedConnector, check_connector
 
 
 class Small:

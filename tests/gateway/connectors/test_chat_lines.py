@@ -7,11 +7,11 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Conflict, Invalid, MediaKind, MediaMessage, Message, NetworkRefused, Session, TextMessage
-from hookgw.instances import CALL_TIMEOUT, MOST_CALLS, NOT_WANTED
-from hookgw.kernel import TooManyRequests
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import running
 from tests.gateway.test_messages import service_of
+from tests.public.instances import CALL_TIMEOUT, MOST_CALLS, NOT_WANTED
+from tests.public.kernel import TooManyRequests
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -25,18 +25,24 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.concurrency import virtual_clock
-from hookgw.config import DeliverySettings, ServerSettings
-from hookgw.core import IngestUrls
-from hookgw.delivery import OutboundHttp
-from hookgw.instances import LOGGED_OUT_HERE, REPORT_TIMEOUT, ConnectionStates, Connectors, ConnectorSession
-from hookgw.kernel import PluginFailed
-from hookgw.messages import MessageService
-from hookgw.plugins import Boundary, ContainedConnector, check_connector
-from hookgw.records import BUILT_IN_KINDS, Catalog, Disconnection, Instance
-from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
+from tests.public.concurrency import virtual_clock
+from tests.public.config import DeliverySettings, ServerSettings
+from tests.public.core import IngestUrls
+from tests.public.delivery import OutboundHttp
+from tests.public.instances import (
+    LOGGED_OUT_HERE,
+    REPORT_TIMEOUT,
+    ConnectionStates,
+    Connectors,
+    ConnectorSession,
+)
+from tests.public.kernel import PluginFailed
+from tests.public.messages import MessageService
+from tests.public.plugins import Boundary, ContainedConnector, check_connector
+from tests.public.records import BUILT_IN_KINDS, Catalog, Disconnection, Instance
+from tests.public.store import ConnectorState
 from tests.support.media import EVENT_RULES, inbound_media
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.config import DeliverySettings, ServerSettings, Settings, load_settings
-from hookgw.delivery import OutboundHttp
-from hookgw.instances import CANDIDATES, FoundServer, ServerSearch
 from hookgw.testing import answer, open_receiver
+from tests.public.config import DeliverySettings, ServerSettings, Settings, load_settings
+from tests.public.delivery import OutboundHttp
+from tests.public.instances import CANDIDATES, FoundServer, ServerSearch
 
 ALL = ("waha", "gowa", "evolution")
 PONG = httpx.Response(200, json={"message": "pong"})

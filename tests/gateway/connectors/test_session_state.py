@@ -11,14 +11,14 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import Conflict, Invalid, NewEvent, NotFound, Unavailable
-from hookgw.concurrency import virtual_clock
-from hookgw.core import LONG_WORK, SLICE, LongWork
-from hookgw.instances import ConnectorSession
-from hookgw.kernel import TooManyRequests
-from hookgw.plugins import Boundary, ContainedConnector, check_connector
-from hookgw.records import MARK, MAX_STATE, Instance
-from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, open_kit
+from tests.public.concurrency import virtual_clock
+from tests.public.core import LONG_WORK, SLICE, LongWork
+from tests.public.instances import ConnectorSession
+from tests.public.kernel import TooManyRequests
+from tests.public.plugins import Boundary, ContainedConnector, check_connector
+from tests.public.records import MARK, MAX_STATE, Instance
+from tests.public.store import ConnectorState
 from tests.support.media import EVENT_RULES, inbound_media
 
 KIND = "CALL"

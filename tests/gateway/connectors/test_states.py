@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from hookgw import ConnectionState, Event
-from hookgw.instances import ConnectionStates
-from hookgw.records import Disconnection
+from tests.public.instances import ConnectionStates
+from tests.public.records import Disconnection
 
 
 def update(data: Any) -> Event:

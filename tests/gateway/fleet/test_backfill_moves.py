@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.store import BackfillStep, steps
+from hookgw.store import steps
 from hookgw.testing import open_receiver
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, node
+from tests.public.store import BackfillStep
 from tests.support.postgres import PostgresServer
 
 

@@ -10,13 +10,13 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from hookgw.config import LimitsSettings
-from hookgw.core import Backlog, Need
-from hookgw.fleet import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange, FleetNode
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import FleetMember, FleetView
-from hookgw.store import BacklogNews, PendingChange
 from tests.gateway.test_backlog import Observer
+from tests.public.config import LimitsSettings
+from tests.public.core import Backlog, Need
+from tests.public.fleet import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange, FleetNode
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import FleetMember, FleetView
+from tests.public.store import BacklogNews, PendingChange
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

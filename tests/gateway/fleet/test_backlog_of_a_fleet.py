@@ -11,15 +11,24 @@ import pytest
 import trio
 
 from hookgw import Delivery, Event
-from hookgw.concurrency import Clock
-from hookgw.config import LimitsSettings
-from hookgw.core import SHARE, Backlog, BacklogFull, DiskSpaceWatch, LimitedOutbox, Refresh, ShareFull, Tally
-from hookgw.fleet import BacklogExchange, FleetNode
-from hookgw.kernel import Size
-from hookgw.records import FIRST, FleetMember, FleetView, LaneRule, Ordering
-from hookgw.store import Append, PendingChange
-from hookgw.store.postgresql import PostgresqlStore, Server, open_store
 from tests.gateway.test_backlog import NO_LIMITS
+from tests.public.concurrency import Clock
+from tests.public.config import LimitsSettings
+from tests.public.core import (
+    SHARE,
+    Backlog,
+    BacklogFull,
+    DiskSpaceWatch,
+    LimitedOutbox,
+    Refresh,
+    ShareFull,
+    Tally,
+)
+from tests.public.fleet import BacklogExchange, FleetNode
+from tests.public.kernel import Size
+from tests.public.postgresql import PostgresqlStore, Server, open_store
+from tests.public.records import FIRST, FleetMember, FleetView, LaneRule, Ordering
+from tests.public.store import Append, PendingChange
 from tests.store.support import delivered
 
 NODES = 3

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 
-from hookgw.fleet import ANSWER_AFTER, HEARTBEAT, SLOW, DatabaseCalls
-from hookgw.kernel import StorageUnavailable
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
+from tests.public.fleet import ANSWER_AFTER, HEARTBEAT, SLOW, DatabaseCalls
+from tests.public.kernel import StorageUnavailable
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

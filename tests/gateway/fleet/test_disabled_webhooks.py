@@ -6,11 +6,11 @@ from pathlib import Path
 import trio
 
 from hookgw import DeliveryState, Event, Gateway, Registration
-from hookgw.app import open_gateway
-from hookgw.records import new_event_id
-from hookgw.store import DeliveryQuery
 from hookgw.testing import answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import settings_of
+from tests.public.app import open_gateway
+from tests.public.records import new_event_id
+from tests.public.store import DeliveryQuery
 from tests.support.postgres import PostgresServer
 
 

@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import trio
 
-from hookgw.fleet import FleetNode, divide_limits
-from hookgw.records import DEAD_AFTER, FleetMember, FleetView
+from tests.public.fleet import FleetNode, divide_limits
+from tests.public.records import DEAD_AFTER, FleetMember, FleetView
 
 
 class Seen:

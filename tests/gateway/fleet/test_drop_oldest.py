@@ -5,12 +5,12 @@ from pathlib import Path
 import trio
 
 from hookgw import DeliveryState, Event
-from hookgw.app import open_gateway
-from hookgw.store import DeliveryQuery
 from hookgw.testing import answer, open_receiver
-from hookgw.webhooks import RegistrationChange
 from tests.gateway.fleet.test_disabled_webhooks import has_half, holds, until
 from tests.gateway.fleet.test_two_nodes import settings_of
+from tests.public.app import open_gateway
+from tests.public.store import DeliveryQuery
+from tests.public.webhooks import RegistrationChange
 from tests.support.postgres import PostgresServer
 
 

@@ -10,14 +10,14 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app import open_gateway
 from hookgw.core import jobs
-from hookgw.events import parse_events
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import Job, JobKind
 from hookgw.testing import answer, open_receiver
-from hookgw.webhooks import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of
+from tests.public.app import open_gateway
+from tests.public.events import parse_events
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import Job, JobKind
+from tests.public.webhooks import parse_registration
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 

@@ -12,11 +12,11 @@ import structlog
 import trio
 
 from hookgw import Conflict
-from hookgw.config import FleetSettings
-from hookgw.fleet import HEARTBEAT, FleetNode
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import DEAD_AFTER, SHARDS, FleetMember, FleetView, ShardEpoch, share_targets
-from hookgw.store import RecordChanges, SharedStore
+from tests.public.config import FleetSettings
+from tests.public.fleet import HEARTBEAT, FleetNode
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import DEAD_AFTER, SHARDS, FleetMember, FleetView, ShardEpoch, share_targets
+from tests.public.store import RecordChanges, SharedStore
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

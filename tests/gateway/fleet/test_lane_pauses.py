@@ -12,8 +12,12 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Registration
-from hookgw.core import PendingDeliveries, Registry
-from hookgw.fleet import (
+from hookgw.fleet import lane_pauses
+from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
+from tests.gateway.fleet.test_disabled_webhooks import has_half, until
+from tests.gateway.fleet.test_two_nodes import Node, node
+from tests.public.core import PendingDeliveries, Registry
+from tests.public.fleet import (
     HELD_FOR,
     PATIENCE,
     RENEW_EVERY,
@@ -22,12 +26,8 @@ from hookgw.fleet import (
     LanePauses,
     PauseAsked,
     PausePart,
-    lane_pauses,
 )
-from hookgw.lanes import Dispatcher
-from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
-from tests.gateway.fleet.test_disabled_webhooks import has_half, until
-from tests.gateway.fleet.test_two_nodes import Node, node
+from tests.public.lanes import Dispatcher
 from tests.support.postgres import PostgresServer
 
 WEBHOOK = "global_audit"

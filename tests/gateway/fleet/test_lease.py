@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet import HEARTBEAT, MARGIN, DatabaseClock, Lease, seconds_asleep
-from hookgw.records import DEAD_AFTER
+from tests.public.fleet import HEARTBEAT, MARGIN, DatabaseClock, Lease, seconds_asleep
+from tests.public.records import DEAD_AFTER
 
 
 async def test_a_new_lease_allows_nothing() -> None:

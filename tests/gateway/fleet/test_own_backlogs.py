@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from hookgw import Registration
-from hookgw.app import AUDITED
-from hookgw.concurrency import Clock
-from hookgw.config import LimitsSettings
-from hookgw.core import Audit, Backlog, OwnBacklogs, Registry
-from hookgw.records import GLOBAL_INSTANCE, shard_of
-from hookgw.store import open_store
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 from tests.gateway.test_backlog import Observer
+from tests.public.app import AUDITED
+from tests.public.concurrency import Clock
+from tests.public.config import LimitsSettings
+from tests.public.core import Audit, Backlog, OwnBacklogs, Registry
+from tests.public.records import GLOBAL_INSTANCE, shard_of
+from tests.public.store import open_store
 
 
 async def test_each_high_backlog_is_reported_by_one_node(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet import FINISH_WITHIN, HEARTBEAT, PROBE_AFTER, PROBE_WITHIN, PeerCalls, peer_calls
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import DEAD_AFTER
+from hookgw.fleet import peer_calls
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, remove, two_nodes
+from tests.public.fleet import FINISH_WITHIN, HEARTBEAT, PROBE_AFTER, PROBE_WITHIN, PeerCalls
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import DEAD_AFTER
 from tests.support.postgres import PostgresServer
 
 SHARD = 7

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.config import Settings
 from tests.dashboard.test_portal import enter
 from tests.gateway.fleet import test_views
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, settings_of
 from tests.gateway.fleet.test_views import browser_of, two_nodes
+from tests.public.config import Settings
 from tests.support.postgres import PostgresServer
 
 ANA = "ana@acme.example"

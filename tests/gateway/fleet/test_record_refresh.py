@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from hookgw import Registration
-from hookgw.app import AUDITED
-from hookgw.concurrency import Clock
-from hookgw.core import Audit, KnownRecords, Registry
-from hookgw.fleet import RecordRefresh
-from hookgw.records import Instance
-from hookgw.store import RecordChanges, open_store
+from tests.public.app import AUDITED
+from tests.public.concurrency import Clock
+from tests.public.core import Audit, KnownRecords, Registry
+from tests.public.fleet import RecordRefresh
+from tests.public.records import Instance
+from tests.public.store import RecordChanges, open_store
 
 SHOP = Instance(name="shop", id="id-1")
 LATER = Instance(name="later", id="id-2")

@@ -9,12 +9,12 @@ import pytest
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.app import open_gateway
-from hookgw.config import Settings
-from hookgw.kernel import StorageUnavailable
 from hookgw.testing import Receiver, open_receiver
-from hookgw.webhooks import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of
+from tests.public.app import open_gateway
+from tests.public.config import Settings
+from tests.public.kernel import StorageUnavailable
+from tests.public.webhooks import parse_registration
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
 pytestmark = pytest.mark.process

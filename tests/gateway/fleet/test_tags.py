@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.lanes import TagRates
 from hookgw.testing import answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node, two_nodes
+from tests.public.lanes import TagRates
 from tests.support.postgres import PostgresServer
 
 ACME = {"tenant": "acme"}

@@ -5,9 +5,9 @@ from typing import cast
 
 import trio
 
-from hookgw.config import FleetSettings
-from hookgw.core import ThisNode, Work
-from hookgw.records import SHARDS
+from tests.public.config import FleetSettings
+from tests.public.core import ThisNode, Work
+from tests.public.records import SHARDS
 
 
 async def test_the_only_node_has_every_instance_for_ever() -> None:

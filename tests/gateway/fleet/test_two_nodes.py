@@ -13,13 +13,13 @@ import pytest
 import trio
 
 from hookgw import Gateway, PluginGateway, hookimpl
-from hookgw.app import create_app, open_gateway
-from hookgw.config import Settings
-from hookgw.kernel import StartError
-from hookgw.plugins import Hooks, load_plugins
-from hookgw.records import JobKind, JobState, shard_of
 from hookgw.testing import answer, hang, open_receiver
-from hookgw.web import serve
+from tests.public.app import create_app, open_gateway
+from tests.public.config import Settings
+from tests.public.kernel import StartError
+from tests.public.plugins import Hooks, load_plugins
+from tests.public.records import JobKind, JobState, shard_of
+from tests.public.web import serve
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from hookgw import Event
-from hookgw.records import LaneRule
 from hookgw.testing import answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, node
+from tests.public.records import LaneRule
 from tests.support.postgres import PostgresServer
 
 EVENTS = 60

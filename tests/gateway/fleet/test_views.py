@@ -12,12 +12,13 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app import Dashboard, create_app, open_gateway
 from hookgw.testing import answer, open_receiver
-from hookgw.web import forwarding, serve
+from hookgw.web import forwarding
 from tests.dashboard.conftest import Browser
 from tests.dashboard.test_streams import Events, watching
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of
+from tests.public.app import Dashboard, create_app, open_gateway
+from tests.public.web import serve
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 

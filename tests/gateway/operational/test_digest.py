@@ -2,7 +2,7 @@
 
 import math
 
-from hookgw.core import REST, DeadLetterSummary, Digest
+from tests.public.core import REST, DeadLetterSummary, Digest
 
 
 def letters(registration: str = "reg_1", count: int = 1, reason: str = "why") -> DeadLetterSummary:

@@ -14,11 +14,11 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import Delivery, Event, Invalid, Registration
-from hookgw.core import SHARE
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import OPERATIONAL_KINDS, Catalog
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
-from hookgw.webhooks import parse_registration
+from tests.public.core import SHARE
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import OPERATIONAL_KINDS, Catalog
+from tests.public.webhooks import parse_registration
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

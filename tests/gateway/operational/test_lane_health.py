@@ -3,7 +3,7 @@
 import pytest
 
 from hookgw import Attempt, Outcome
-from hookgw.core import LaneHealth
+from tests.public.core import LaneHealth
 
 LANE, NOW = "https://crm.example/hook", 5.0
 

@@ -6,8 +6,8 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from hookgw import Event
-from hookgw.core import EventQueue
 from hookgw.core.operational import queue as module
+from tests.public.core import EventQueue
 
 
 def event(number: int) -> Event:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from hookgw.core import LEAST_BACKFILL
+from tests.public.core import LEAST_BACKFILL
 from tests.simulation.history import Measured, Violation
 from tests.simulation.invariants.index import Index
 

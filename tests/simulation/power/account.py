@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookgw.records import FIRST, JobState, Position
-from hookgw.store import AuditQuery, DeliveryQuery, Store
+from tests.public.records import FIRST, JobState, Position
+from tests.public.store import AuditQuery, DeliveryQuery, Store
 
 STEP = 4
 """How many deliveries one commit of the recorded program parks, replays or prunes."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hookgw.config import MasterKeys, parse_master_key
+from tests.public.config import MasterKeys, parse_master_key
 from tests.simulation.power.runs import (
     Action,
     Recording,

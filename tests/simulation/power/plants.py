@@ -10,20 +10,11 @@ from typing import Any
 
 import trio
 
-from hookgw.config import sync_folder
-from hookgw.records import Job
-from hookgw.store import AppendRequest, ParkStep
-from hookgw.store.sqlite import (
-    OpenFile,
-    SqlitePendingChanges,
-    backup,
-    checkpoints,
-    database,
-    maintenance,
-    new_file,
-    reencrypt,
-    schema,
-)
+from hookgw.store.sqlite import backup, checkpoints, database, maintenance, new_file, reencrypt, schema
+from tests.public.config import sync_folder
+from tests.public.records import Job
+from tests.public.sqlite import OpenFile, SqlitePendingChanges
+from tests.public.store import AppendRequest, ParkStep
 
 _TO_PARK = """SELECT seq FROM deliveries WHERE state = 'pending'
     AND registration = (SELECT number FROM names WHERE name = ?) LIMIT 4"""

@@ -18,11 +18,11 @@ import msgspec
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.concurrency import Clock
-from hookgw.config import MasterKeys
-from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.store import Store, open_store
-from hookgw.store.sqlite import check_file, restore_file
+from tests.public.concurrency import Clock
+from tests.public.config import MasterKeys
+from tests.public.kernel import StartError, StorageUnavailable
+from tests.public.sqlite import check_file, restore_file
+from tests.public.store import Store, open_store
 from tests.simulation.power.account import Model, Request, View, differences, look
 from tests.simulation.power.disk import EVERY_RULES, Disk, Files, Rules
 from tests.simulation.power.operations import Mark, Operation, Sync

@@ -10,7 +10,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from hookgw.command import main as hookgw
+from tests.public.command import main as hookgw
 from tests.simulation.power.account import INSTANCES
 from tests.simulation.power.tracing import mark
 from tests.support.gateway_process import KEY, write_config

@@ -16,11 +16,12 @@ import msgspec
 import trio
 
 from hookgw import Attempt, DeliveryState, Event, Outcome, Registration
-from hookgw.concurrency import Clock
-from hookgw.config import MasterKeys
-from hookgw.records import HOOKGW, AuditEntry, Instance, Job, JobKind, LaneRule, Ordering, Settlement
-from hookgw.store import Append, ConnectorState, ReplayQuery, Store, history, open_store, steps
+from hookgw.store import history, steps
 from hookgw.store.sqlite import checkpoints, database, maintenance
+from tests.public.concurrency import Clock
+from tests.public.config import MasterKeys
+from tests.public.records import HOOKGW, AuditEntry, Instance, Job, JobKind, LaneRule, Ordering, Settlement
+from tests.public.store import Append, ConnectorState, ReplayQuery, Store, open_store
 from tests.simulation.power.account import INSTANCES, STEP, VALUES, Model, Request
 from tests.simulation.power.plants import PLANTS
 from tests.simulation.power.runs import Action

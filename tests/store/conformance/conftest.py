@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.store import Store
+from tests.public.store import Store
 from tests.store.conformance.engines import ENGINES, Engine, make_engine
 
 

@@ -9,22 +9,13 @@ from typing import Any
 
 import pytest
 
-from hookgw.concurrency import Clock
-from hookgw.store import (
-    Store,
-    StoreObserver,
-    audit_entries,
-    history,
-    log,
-    new_lanes,
-    open_store,
-    searches,
-    steps,
-)
-from hookgw.store.postgresql import Server
+from hookgw.store import audit_entries, history, log, new_lanes, searches, steps
 from hookgw.store.postgresql import erase as postgresql_erase
-from hookgw.store.postgresql import open_store as open_postgresql_store
 from hookgw.store.sqlite import erase
+from tests.public.concurrency import Clock
+from tests.public.postgresql import Server
+from tests.public.postgresql import open_store as open_postgresql_store
+from tests.public.store import Store, StoreObserver, open_store
 from tests.support.postgres import PostgresServer
 from tests.support.stores import connection_of, turn_of, writer_of
 

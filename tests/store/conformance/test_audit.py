@@ -3,9 +3,9 @@
 import pytest
 
 from hookgw import Invalid, Registration
-from hookgw.kernel import FieldChange, StorageUnavailable
-from hookgw.records import Actor, ActorKind, AuditEntry, Instance, Job, JobKind
-from hookgw.store import AuditQuery, ReplayQuery, Store
+from tests.public.kernel import FieldChange, StorageUnavailable
+from tests.public.records import Actor, ActorKind, AuditEntry, Instance, Job, JobKind
+from tests.public.store import AuditQuery, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import AT, RULE, finish, replay
 

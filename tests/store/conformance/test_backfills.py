@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from hookgw import Conflict, Invalid
-from hookgw.records import FIRST, BackfillScope, Condition, FilterOp, Job, JobKind, LaneRule, Ordering
-from hookgw.store import Append, BackfillQuery, BackfillStep, Store
+from tests.public.records import FIRST, BackfillScope, Condition, FilterOp, Job, JobKind, LaneRule, Ordering
+from tests.public.store import Append, BackfillQuery, BackfillStep, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     AT,

@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from hookgw import DeliveryState
-from hookgw.records import Actor, ActorKind, AuditEntry, Job, JobKind
-from hookgw.store import Append, AuditQuery, CancelQuery, Store
+from tests.public.records import Actor, ActorKind, AuditEntry, Job, JobKind
+from tests.public.store import Append, AuditQuery, CancelQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     RULE,

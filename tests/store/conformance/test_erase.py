@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hookgw import DeliveryState
-from hookgw.records import Job, JobKind
-from hookgw.store import Append, Erased, Store
+from tests.public.records import Job, JobKind
+from tests.public.store import Append, Erased, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     RULE,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hookgw.records import Instance, new_event_id
-from hookgw.store import Append, Store
+from tests.public.records import Instance, new_event_id
+from tests.public.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     AT,

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 
 from hookgw import Registration
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import Instance, LaneRule, Ordering
-from hookgw.store import ConnectorState, ReplayQuery, Store
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import Instance, LaneRule, Ordering
+from tests.public.store import ConnectorState, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     RULE,

@@ -7,9 +7,9 @@ import trio
 from msgspec.structs import replace
 
 from hookgw import Outcome, Registration
-from hookgw.concurrency import Clock
-from hookgw.records import GATEWAY, HOOKGW, AuditEntry, FigureCounts, Holder, Instance, Settlement
-from hookgw.store import ReplayQuery, Store
+from tests.public.concurrency import Clock
+from tests.public.records import GATEWAY, HOOKGW, AuditEntry, FigureCounts, Holder, Instance, Settlement
+from tests.public.store import ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     Watch,

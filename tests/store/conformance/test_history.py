@@ -7,11 +7,11 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, Invalid
-from hookgw.records import Actor, ActorKind, AuditEntry, Settlement
-from hookgw.store import Append, DeliveryQuery, Store
-from hookgw.store import summary_of as read
 from hookgw.store.postgresql import history as of_postgresql
 from hookgw.store.sqlite import history as of_sqlite
+from tests.public.records import Actor, ActorKind, AuditEntry, Settlement
+from tests.public.store import Append, DeliveryQuery, Store
+from tests.public.store import summary_of as read
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     AT,

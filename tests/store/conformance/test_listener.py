@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.records import LaneRule, Ordering
-from hookgw.store import Append, Store
+from tests.public.records import LaneRule, Ordering
+from tests.public.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,

@@ -9,11 +9,12 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.kernel import Conflict, Invalid
-from hookgw.records import DeliverySelection, Event
-from hookgw.store import Append, EventQuery, Store, log, searches
+from hookgw.store import log, searches
 from hookgw.store.postgresql import log as postgresql_log
 from hookgw.store.sqlite import log as sqlite_log
+from tests.public.kernel import Conflict, Invalid
+from tests.public.records import DeliverySelection, Event
+from tests.public.store import Append, EventQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import dead, delivered, event, seqs_of, settle, to
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookgw import Delivery, DeliveryState
-from hookgw.records import LaneRule, Ordering, Settlement
-from hookgw.store import Append, ReplayQuery, Store
+from tests.public.records import LaneRule, Ordering, Settlement
+from tests.public.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import ENGINES, Engine, make_engine
 from tests.store.support import AT, attempt, event, park, pending
 

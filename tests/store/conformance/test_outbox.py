@@ -5,9 +5,9 @@ import pytest
 import trio
 
 from hookgw import Event, Invalid, Outcome
-from hookgw.records import FIRST, Position
-from hookgw.store import OUTBOX_PAGE_BYTES as PAGE_BYTES
-from hookgw.store import Append, Held, LaneBacklog, Store
+from tests.public.records import FIRST, Position
+from tests.public.store import OUTBOX_PAGE_BYTES as PAGE_BYTES
+from tests.public.store import Append, Held, LaneBacklog, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,

@@ -6,10 +6,10 @@ import pytest
 import trio
 
 from hookgw import DeliveryState
-from hookgw.kernel import StorageUnavailable
-from hookgw.lanes import retry_until_readable
-from hookgw.records import Job, JobKind, LaneRule, Ordering
-from hookgw.store import Append, CancelQuery, DeliveryQuery, Store
+from tests.public.kernel import StorageUnavailable
+from tests.public.lanes import retry_until_readable
+from tests.public.records import Job, JobKind, LaneRule, Ordering
+from tests.public.store import Append, CancelQuery, DeliveryQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,

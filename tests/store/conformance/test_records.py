@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from hookgw import Registration, Right
-from hookgw.app import AUDITED
-from hookgw.concurrency import Clock
-from hookgw.config import AuthSettings, MasterKeys
-from hookgw.core import Audit, open_keyring
-from hookgw.records import Instance, Key, Principal, Reach
-from hookgw.store import Append, Store
+from tests.public.app import AUDITED
+from tests.public.concurrency import Clock
+from tests.public.config import AuthSettings, MasterKeys
+from tests.public.core import Audit, open_keyring
+from tests.public.records import Instance, Key, Principal, Reach
+from tests.public.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     HOOK,

@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from hookgw import Event
-from hookgw.records import LaneRule, Ordering, registration_of
-from hookgw.store import Append, Store
+from tests.public.records import LaneRule, Ordering, registration_of
+from tests.public.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import RULE, event, failed, ids_of, pending, seqs_of, settle, to
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 import pytest
 
 from hookgw import DeliveryState, Invalid
-from hookgw.records import Job, JobKind, LaneRule, Ordering
-from hookgw.store import Append, ReplayQuery, Store
+from tests.public.records import Job, JobKind, LaneRule, Ordering
+from tests.public.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,

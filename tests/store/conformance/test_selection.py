@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from hookgw import DeliveryState, Outcome
-from hookgw.records import DeliverySelection, Settlement
-from hookgw.store import Append, CancelQuery, ReplayQuery, Store, searches
+from hookgw.store import searches
+from tests.public.records import DeliverySelection, Settlement
+from tests.public.store import Append, CancelQuery, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import AT, RULE, attempt, event, ids_of, listed, replay, seqs_of, settle, to
 

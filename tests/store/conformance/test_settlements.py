@@ -6,8 +6,8 @@ import trio
 import trio.testing
 
 from hookgw import Attempt, DeliveryState, Outcome
-from hookgw.records import LaneRule, Settlement
-from hookgw.store import Store
+from tests.public.records import LaneRule, Settlement
+from tests.public.store import Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     AT,

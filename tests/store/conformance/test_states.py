@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from hookgw import Invalid
-from hookgw.config import MasterKeys
-from hookgw.records import Instance
 from hookgw.records.rhythms import StoredRhythm
-from hookgw.store import Append, ConnectorState, Store
+from tests.public.config import MasterKeys
+from tests.public.records import Instance
+from tests.public.store import Append, ConnectorState, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import Listener, event, ids_of, to
 

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from hookgw.store.postgresql import Server
+from tests.public.postgresql import Server
 
 
 @pytest.fixture

@@ -11,22 +11,22 @@ import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency import Clock
-from hookgw.config import FleetSettings
-from hookgw.fleet import FleetNode
-from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.store.postgresql import (
+from hookgw.store.postgresql import copy_rows
+from tests.fleet.links import open_link
+from tests.fleet.nodes import url_at
+from tests.public.concurrency import Clock
+from tests.public.config import FleetSettings
+from tests.public.fleet import FleetNode
+from tests.public.kernel import StartError, StorageUnavailable
+from tests.public.postgresql import (
     DatabaseSession,
     LongReader,
     Reader,
     Server,
-    copy_rows,
     is_server_error,
     open_store,
     watch,
 )
-from tests.fleet.links import open_link
-from tests.fleet.nodes import url_at
 from tests.store.support import ids_of, listed, to
 from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer
 from tests.support.ports import free_port

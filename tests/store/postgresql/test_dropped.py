@@ -3,10 +3,10 @@
 from psycopg import Connection
 
 from hookgw import DeliveryState
-from hookgw.concurrency import Clock
-from hookgw.records import FIRST, FigureCounts, Holder
-from hookgw.store import DROPPED_AS_OLDEST, DeliveryQuery
-from hookgw.store.postgresql import PostgresqlStore, Server, open_store
+from tests.public.concurrency import Clock
+from tests.public.postgresql import PostgresqlStore, Server, open_store
+from tests.public.records import FIRST, FigureCounts, Holder
+from tests.public.store import DROPPED_AS_OLDEST, DeliveryQuery
 from tests.store.support import LANE, RULE, dead, delivered, failed, park, to
 
 DAY = 86400

@@ -8,10 +8,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from hookgw.concurrency import Clock
-from hookgw.kernel import StartError
-from hookgw.records import FIRST
-from hookgw.store.postgresql import Server, check_server, environment, open_store
+from hookgw.store.postgresql import environment
+from tests.public.concurrency import Clock
+from tests.public.kernel import StartError
+from tests.public.postgresql import Server, check_server, open_store
+from tests.public.records import FIRST
 from tests.store.support import delivered, to
 from tests.support.postgres import PostgresServer
 

@@ -8,9 +8,10 @@ import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency import Clock
-from hookgw.store.postgresql import PostgresqlStore, Server, feed, open_store
+from hookgw.store.postgresql import feed
 from hookgw.store.postgresql import store as store_module
+from tests.public.concurrency import Clock
+from tests.public.postgresql import PostgresqlStore, Server, open_store
 from tests.store.support import LANE, RULE, Listener, ids_of, pending, seqs_of, settle, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer

@@ -7,11 +7,11 @@ import pytest
 import trio
 from psycopg import Connection
 
-from hookgw.concurrency import Clock
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import FIRST, Instance
-from hookgw.store import ConnectorState, RecordsChanged
-from hookgw.store.postgresql import PostgresqlStore, Server, open_store
+from tests.public.concurrency import Clock
+from tests.public.kernel import StorageUnavailable
+from tests.public.postgresql import PostgresqlStore, Server, open_store
+from tests.public.records import FIRST, Instance
+from tests.public.store import ConnectorState, RecordsChanged
 from tests.store.support import LANE, delivered, to
 
 STATE = ConnectorState(instance="shop", instance_id="1", state_json=b"1")

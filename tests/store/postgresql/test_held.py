@@ -9,10 +9,10 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.concurrency import Clock
-from hookgw.store import Held, micros
-from hookgw.store.postgresql import HeldWatch, PostgresqlStore, Reader, Server, open_store
 from hookgw.store.postgresql import held as module
+from tests.public.concurrency import Clock
+from tests.public.postgresql import HeldWatch, PostgresqlStore, Reader, Server, open_store
+from tests.public.store import Held, micros
 from tests.store.support import LANE, Listener, to
 from tests.support.postgres import PostgresServer, run_postgres
 

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency import Clock
-from hookgw.kernel import StorageUnavailable
-from hookgw.store.postgresql import PostgresqlStore, Server, open_store
 from hookgw.store.postgresql.store import POLL
 from tests.fleet.nodes import url_at
+from tests.public.concurrency import Clock
+from tests.public.kernel import StorageUnavailable
+from tests.public.postgresql import PostgresqlStore, Server, open_store
 from tests.store.support import Listener, ids_of, seqs_of, to
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer, run_postgres

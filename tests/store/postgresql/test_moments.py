@@ -8,23 +8,14 @@ import trio
 from psycopg import Connection
 
 from hookgw import Delivery, DeliveryState, Invalid
-from hookgw.concurrency import Clock
-from hookgw.records import LaneRule, Ordering
-from hookgw.store import Append, AppendedEvent, CancelQuery, ReplayQuery, Store, steps
 from hookgw.store import history as pruning
-from hookgw.store.postgresql import (
-    XID,
-    Moment,
-    Server,
-    Transaction,
-    dead_letters,
-    event_ids,
-    history,
-    open_store,
-    read_now,
-    requeue,
-)
+from hookgw.store import steps
+from hookgw.store.postgresql import dead_letters, event_ids, history, requeue
 from hookgw.store.postgresql.append import append
+from tests.public.concurrency import Clock
+from tests.public.postgresql import XID, Moment, Server, Transaction, open_store, read_now
+from tests.public.records import LaneRule, Ordering
+from tests.public.store import Append, AppendedEvent, CancelQuery, ReplayQuery, Store
 from tests.store.support import (
     LANE,
     RULE,

@@ -6,9 +6,9 @@ from psycopg import Connection, OperationalError
 from psycopg.errors import LockNotAvailable
 
 from hookgw import Conflict
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import SHARDS
-from hookgw.store.postgresql import FENCE, Nodes, Server
+from tests.public.kernel import StorageUnavailable
+from tests.public.postgresql import FENCE, Nodes, Server
+from tests.public.records import SHARDS
 from tests.support.postgres import PostgresServer
 
 

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from hookgw.store import searches
-from hookgw.store.postgresql import WRITE_PATIENCE, Server, append, feed, held, outbox, settle
+from hookgw.store.postgresql import append, feed, held, outbox, settle
+from tests.public.postgresql import WRITE_PATIENCE, Server
 
 LANE = "reg_3"
 

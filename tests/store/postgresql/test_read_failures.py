@@ -4,10 +4,10 @@ import pytest
 from psycopg import Connection
 from trio.testing import MockClock
 
-from hookgw.concurrency import Clock
-from hookgw.kernel import StorageUnavailable
-from hookgw.store import REMEMBERED
-from hookgw.store.postgresql import Server, open_store
+from tests.public.concurrency import Clock
+from tests.public.kernel import StorageUnavailable
+from tests.public.postgresql import Server, open_store
+from tests.public.store import REMEMBERED
 from tests.store.support import LANE, to
 
 # As the server reports a page or an index that is damaged, a disk with an error, a file that is missing.

@@ -6,10 +6,10 @@ from msgspec import UNSET
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
-from hookgw.records import Instance, Key
-from hookgw.store import RecordChanges, Shelves
-from hookgw.store.postgresql import NOTE, PostgresqlTable, Server, lock_records, read_changes, replace_trigger
-from hookgw.store.postgresql import RECORD_CHANGES_VERSION as VERSION
+from tests.public.postgresql import NOTE, PostgresqlTable, Server, lock_records, read_changes, replace_trigger
+from tests.public.postgresql import RECORD_CHANGES_VERSION as VERSION
+from tests.public.records import Instance, Key
+from tests.public.store import RecordChanges, Shelves
 
 
 def versions(connection: Connection) -> dict[tuple[str, str], int]:

@@ -3,10 +3,10 @@
 import psycopg
 import pytest
 
-from hookgw.concurrency import Clock
-from hookgw.config import MasterKeys
-from hookgw.kernel import StartError
-from hookgw.store.postgresql import Server, open_store
+from tests.public.concurrency import Clock
+from tests.public.config import MasterKeys
+from tests.public.kernel import StartError
+from tests.public.postgresql import Server, open_store
 
 A, B = bytes([1] * 32), bytes([2] * 32)
 

@@ -6,12 +6,12 @@ import psycopg
 import pytest
 
 from hookgw import DeliveryState, Outcome
-from hookgw.concurrency import Clock
-from hookgw.kernel import Conflict, StartError
-from hookgw.records import Settlement
-from hookgw.store import Append, EventPage, EventQuery
-from hookgw.store.postgresql import SCHEMA_VERSION as VERSION
-from hookgw.store.postgresql import Server, migrate, open_store, raise_sequences, set_aside
+from tests.public.concurrency import Clock
+from tests.public.kernel import Conflict, StartError
+from tests.public.postgresql import SCHEMA_VERSION as VERSION
+from tests.public.postgresql import Server, migrate, open_store, raise_sequences, set_aside
+from tests.public.records import Settlement
+from tests.public.store import Append, EventPage, EventQuery
 from tests.store.support import AT, LANE, attempt, event, failed, ids_of, report, seqs_of, settle, to
 from tests.support.postgres import PostgresServer
 

@@ -7,9 +7,10 @@ import pytest
 from psycopg import Connection
 from structlog.testing import capture_logs
 
-from hookgw.concurrency import Clock
-from hookgw.kernel import StorageUnavailable
-from hookgw.store.postgresql import Server, erase, open_store
+from hookgw.store.postgresql import erase
+from tests.public.concurrency import Clock
+from tests.public.kernel import StorageUnavailable
+from tests.public.postgresql import Server, open_store
 from tests.store.support import to
 from tests.support.postgres import PostgresServer
 

@@ -7,26 +7,24 @@ import pytest
 from psycopg import Connection
 
 from hookgw import DeliveryState
-from hookgw.records import DeliverySelection, LaneRule, Ordering
-from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, EventQuery, ReplayQuery, searches
+from hookgw.store import searches
 from hookgw.store.log import LogSearch, Sought
-from hookgw.store.postgresql import (
+from hookgw.store.postgresql import dead_letters, event_ids, history, log
+from hookgw.store.postgresql.repartition import repartition
+from hookgw.store.postgresql.tally import tally
+from tests.public.postgresql import (
     BEGIN,
     LanePlace,
     Moment,
     Transaction,
-    dead_letters,
-    event_ids,
     find_concerned,
     find_finished,
     find_pending,
-    history,
-    log,
     newest,
     search_audit,
 )
-from hookgw.store.postgresql.repartition import repartition
-from hookgw.store.postgresql.tally import tally
+from tests.public.records import DeliverySelection, LaneRule, Ordering
+from tests.public.store import AuditQuery, CancelQuery, DeliveryQuery, EventQuery, ReplayQuery
 
 ROWS = 3_000
 NOW = Moment(ROWS, 0, 2, 2, ())

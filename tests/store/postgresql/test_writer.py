@@ -12,9 +12,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Conflict, Invalid
-from hookgw.concurrency import Clock
-from hookgw.kernel import StorageUnavailable
-from hookgw.store.postgresql import Feed, PostgresqlStore, Server, Transaction, open_store
+from tests.public.concurrency import Clock
+from tests.public.kernel import StorageUnavailable
+from tests.public.postgresql import Feed, PostgresqlStore, Server, Transaction, open_store
 from tests.store.support import Listener, ids_of, seqs_of, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency import Clock
-from hookgw.config import MasterKeys
-from hookgw.store import CommitGroup, Committed, Store, StoreObserver, open_store
-from hookgw.store.sqlite import Transaction, Writer
+from tests.public.concurrency import Clock
+from tests.public.config import MasterKeys
+from tests.public.sqlite import Transaction, Writer
+from tests.public.store import CommitGroup, Committed, Store, StoreObserver, open_store
 from tests.support.stores import connection_of
 
 

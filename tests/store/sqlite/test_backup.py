@@ -9,11 +9,12 @@ import pytest
 import trio
 
 from hookgw import Conflict
-from hookgw.config import MasterKeys
-from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.records import Instance
-from hookgw.store import Store
-from hookgw.store.sqlite import back_up_file, backup
+from hookgw.store.sqlite import backup
+from tests.public.config import MasterKeys
+from tests.public.kernel import StartError, StorageUnavailable
+from tests.public.records import Instance
+from tests.public.sqlite import back_up_file
+from tests.public.store import Store
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import delivered, ids_of, seqs_of, settle, to
 from tests.support.stores import commits_of

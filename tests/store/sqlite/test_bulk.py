@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from hookgw.store.sqlite import MAX_ROWS, Bulk
+from tests.public.sqlite import MAX_ROWS, Bulk
 
 ADD = Bulk("INSERT INTO found (a, b) SELECT * FROM", 2, "WHERE column1 <> 0")
 CHANGE = Bulk("UPDATE found SET b = column2 FROM", 2, "WHERE found.a = column1")

@@ -11,7 +11,8 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from hookgw.store.sqlite import (
+from hookgw.store.sqlite import checkpoints as checkpoints_module
+from tests.public.sqlite import (
     FOLD_PAGES,
     INTERVAL,
     MOST_INTERVALS,
@@ -21,7 +22,6 @@ from hookgw.store.sqlite import (
     fold,
     open_database,
 )
-from hookgw.store.sqlite import checkpoints as checkpoints_module
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import ids_of, to
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.kernel import StorageUnavailable
-from hookgw.store import Append
-from hookgw.store.sqlite import VERSION
+from tests.public.kernel import StorageUnavailable
+from tests.public.sqlite import VERSION
+from tests.public.store import Append
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import AT, LANE, RULE, dead, event, ids_of, pending, replay, seqs_of, settle, to
 

@@ -15,17 +15,10 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.store import REMEMBERED, Append, DeliveryQuery, Store
-from hookgw.store.sqlite import (
-    VERSION,
-    Transaction,
-    database,
-    fold,
-    is_disk_error,
-    measure_disk_space,
-    open_database,
-)
+from hookgw.store.sqlite import database
+from tests.public.kernel import StartError, StorageUnavailable
+from tests.public.sqlite import VERSION, Transaction, fold, is_disk_error, measure_disk_space, open_database
+from tests.public.store import REMEMBERED, Append, DeliveryQuery, Store
 from tests.store.sqlite.support import child, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
 from tests.support.stores import background_of, commits_of

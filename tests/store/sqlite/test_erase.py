@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency import Clock
-from hookgw.store import Append, open_store
-from hookgw.store.sqlite import check_file, checkpoints, compact_file, erase
+from hookgw.store.sqlite import checkpoints, erase
+from tests.public.concurrency import Clock
+from tests.public.sqlite import check_file, compact_file
+from tests.public.store import Append, open_store
 from tests.store.support import delivered, event, failed, seqs_of, settle, to
 
 PERSON = "5511988887777"

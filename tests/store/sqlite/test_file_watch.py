@@ -15,9 +15,10 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.kernel import StorageLost
-from hookgw.store import DeliveryQuery, Store
-from hookgw.store.sqlite import CHECK_EVERY, DAMAGE_AGAIN, LONG_LOG, RESCUE_AGAIN, OpenFile, maintenance
+from hookgw.store.sqlite import maintenance
+from tests.public.kernel import StorageLost
+from tests.public.sqlite import CHECK_EVERY, DAMAGE_AGAIN, LONG_LOG, RESCUE_AGAIN, OpenFile
+from tests.public.store import DeliveryQuery, Store
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import Watch, to
 

@@ -12,9 +12,10 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from hookgw import Delivery
-from hookgw.concurrency import Hub
-from hookgw.kernel import StorageUnavailable
-from hookgw.store import (
+from tests.public.concurrency import Hub
+from tests.public.kernel import StorageUnavailable
+from tests.public.sqlite import Transaction
+from tests.public.store import (
     CLOSE_GRACE,
     COMMIT_GROUPS,
     FIRST_RETRY,
@@ -33,7 +34,6 @@ from hookgw.store import (
     GroupCommit,
     Store,
 )
-from hookgw.store.sqlite import Transaction
 from tests.store.sqlite.support import hold_commits, opened, peek
 from tests.store.support import LANE, Listener, Watch, delivered, event, ids_of, seqs_of, to
 from tests.support.stores import commits_of

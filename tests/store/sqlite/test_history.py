@@ -10,9 +10,11 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.records import FIRST
-from hookgw.store import PRUNE_STEP, Append, DeliveryQuery, Oldest, Store, searches
-from hookgw.store.sqlite import LIST_CONNECTIONS, Transaction, event_ids, history
+from hookgw.store import searches
+from hookgw.store.sqlite import event_ids, history
+from tests.public.records import FIRST
+from tests.public.sqlite import LIST_CONNECTIONS, Transaction
+from tests.public.store import PRUNE_STEP, Append, DeliveryQuery, Oldest, Store
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import AT, LANE, RULE, dead, delivered, event, ids_of, seqs_of, settle, to
 from tests.support.stores import background_of, commits_of

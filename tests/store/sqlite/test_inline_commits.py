@@ -13,10 +13,12 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.concurrency import NO_HUB, Clock, Hub, LoopLoad, SystemThreads
-from hookgw.config import StorageSettings
-from hookgw.kernel import Invalid, StorageUnavailable
-from hookgw.store import (
+from hookgw.store.commits import inline
+from tests.public.concurrency import NO_HUB, Clock, Hub, LoopLoad, SystemThreads
+from tests.public.config import StorageSettings
+from tests.public.kernel import Invalid, StorageUnavailable
+from tests.public.sqlite import Transaction, Writer, open_database
+from tests.public.store import (
     INLINE_ROWS,
     QUICK,
     QUICK_COMMITS,
@@ -32,8 +34,6 @@ from hookgw.store import (
     Store,
     open_storage,
 )
-from hookgw.store.commits import inline
-from hookgw.store.sqlite import Transaction, Writer, open_database
 from tests.store.sqlite.test_group_commit import append_job
 from tests.store.support import LANE, Watch, delivered, ids_of, to
 from tests.support.stores import turn_of

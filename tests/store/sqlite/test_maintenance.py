@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from hookgw import Conflict
-from hookgw.config import MasterKeys, StorageSettings
-from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.store import EventQuery
-from hookgw.store.sqlite import check_file, compact_file, measure_file, restore_file
 from hookgw.store.sqlite import copy_rows as file_rows
 from hookgw.store.stored_registrations import read_stored
+from tests.public.config import MasterKeys, StorageSettings
+from tests.public.kernel import StartError, StorageUnavailable
+from tests.public.sqlite import check_file, compact_file, measure_file, restore_file
+from tests.public.store import EventQuery
 from tests.store.sqlite.previous_version import unpack
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import delivered, failed, ids_of, seqs_of, settle, to

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.store.sqlite import NameIds, migrate
 from hookgw.store.sqlite import name_ids as names_module
+from tests.public.sqlite import NameIds, migrate
 
 
 @pytest.fixture

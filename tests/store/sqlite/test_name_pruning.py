@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.records import LaneRule, Ordering
-from hookgw.store import Append, Store
-from hookgw.store.sqlite import NamePruning, Transaction, name_pruning, of_url
+from hookgw.store.sqlite import name_pruning
+from tests.public.records import LaneRule, Ordering
+from tests.public.sqlite import NamePruning, Transaction, of_url
+from tests.public.store import Append, Store
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import RULE, dead, delivered, event, ids_of, seqs_of, settle, to
 from tests.support.stores import commits_of

@@ -10,8 +10,29 @@ import pytest
 from msgspec.structs import replace
 
 from hookgw import DeliveryState
-from hookgw.records import DeliverySelection, KnownDelivery, LaneRule, Ordering
-from hookgw.store import (
+from hookgw.store import searches
+from hookgw.store.sqlite import audit, dead_letters, event_ids, history, log, name_pruning, outbox
+from hookgw.store.sqlite.dead_letters import cancel
+from hookgw.store.sqlite.repartition import repartition
+from hookgw.store.sqlite.settle import settle
+from hookgw.store.sqlite.tally import tally
+from tests.public.records import DeliverySelection, KnownDelivery, LaneRule, Ordering
+from tests.public.sqlite import (
+    NameIds,
+    Transaction,
+    find_concerned,
+    find_deliveries,
+    find_finished,
+    find_pending,
+    find_unwanted,
+    make_due,
+    migrate,
+    newest,
+    remove_events,
+    resend,
+    weight,
+)
+from tests.public.store import (
     AuditQuery,
     CancelQuery,
     DeliveryQuery,
@@ -21,34 +42,7 @@ from hookgw.store import (
     ReplayQuery,
     Sought,
     person,
-    searches,
 )
-from hookgw.store.sqlite import (
-    NameIds,
-    Transaction,
-    audit,
-    dead_letters,
-    event_ids,
-    find_concerned,
-    find_deliveries,
-    find_finished,
-    find_pending,
-    find_unwanted,
-    history,
-    log,
-    make_due,
-    migrate,
-    name_pruning,
-    newest,
-    outbox,
-    remove_events,
-    resend,
-    weight,
-)
-from hookgw.store.sqlite.dead_letters import cancel
-from hookgw.store.sqlite.repartition import repartition
-from hookgw.store.sqlite.settle import settle
-from hookgw.store.sqlite.tally import tally
 from tests.store.support import AT, delivered
 
 START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)

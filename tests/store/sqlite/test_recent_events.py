@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from hookgw.store import EventQuery, log
-from hookgw.store.sqlite import RecentEvents
+from hookgw.store import log
 from hookgw.store.sqlite import log as sqlite_log
+from tests.public.sqlite import RecentEvents
+from tests.public.store import EventQuery
 from tests.store.sqlite.support import opened
 from tests.store.support import to
 

@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw import Registration
-from hookgw.config import MasterKeys
-from hookgw.kernel import Secret, StartError, StorageUnavailable
-from hookgw.records import Instance, TlsIdentity
-from hookgw.store import ConnectorState, key_id
+from tests.public.config import MasterKeys
+from tests.public.kernel import Secret, StartError, StorageUnavailable
+from tests.public.records import Instance, TlsIdentity
+from tests.public.store import ConnectorState, key_id
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import to
 

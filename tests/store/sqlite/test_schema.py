@@ -14,11 +14,12 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.config import MasterKeys, parse_master_key
-from hookgw.kernel import StartError
-from hookgw.records import LaneRule, Ordering, partition_of, registration_of
-from hookgw.store import Append, EventQuery, Store
-from hookgw.store.sqlite import APPLICATION_ID, VERSION, migrate, schema
+from hookgw.store.sqlite import schema
+from tests.public.config import MasterKeys, parse_master_key
+from tests.public.kernel import StartError
+from tests.public.records import LaneRule, Ordering, partition_of, registration_of
+from tests.public.sqlite import APPLICATION_ID, VERSION, migrate
+from tests.public.store import Append, EventQuery, Store
 from tests.store.sqlite.previous_version import NAMES, Name, PendingDelivery, Truth, load_truth, unpack
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import dead, event, pending, seqs_of, settle, to

@@ -15,27 +15,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hookgw import Delivery
-from hookgw.records import Settlement, known_of
-from hookgw.store import (
-    AppendedEvent,
-    AppendRequest,
-    Changes,
-    CommitGroup,
-    FunctionRequest,
-    person,
-)
-from hookgw.store.sqlite import (
+from hookgw.store.sqlite import dead_letters
+from hookgw.store.sqlite.settle import NotAsKnown, settle
+from tests.public.records import Settlement, known_of
+from tests.public.sqlite import (
     NameIds,
     OpenFile,
     Transaction,
     Writer,
-    dead_letters,
     migrate,
     of_instance,
     remove_events,
     resend,
 )
-from hookgw.store.sqlite.settle import NotAsKnown, settle
+from tests.public.store import AppendedEvent, AppendRequest, Changes, CommitGroup, FunctionRequest, person
 from tests.store.support import AT, RULE, attempt, dead, delivered, event, failed
 
 PAIRS = [("shop", "reg_1"), ("shop", "global_1"), ("mall", "reg_2"), ("mall", "global_1")]

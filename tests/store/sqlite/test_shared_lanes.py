@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookgw.store import Store
+from tests.public.store import Store
 from tests.store.support import RULE, to
 
 

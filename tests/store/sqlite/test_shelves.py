@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from hookgw.kernel import StorageUnavailable
-from hookgw.records import Instance
-from hookgw.store import RecordShelf, Shelves
-from hookgw.store.sqlite import SqliteTable, migrate
+from tests.public.kernel import StorageUnavailable
+from tests.public.records import Instance
+from tests.public.sqlite import SqliteTable, migrate
+from tests.public.store import RecordShelf, Shelves
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import HOOK, SHOP
 

@@ -1,4 +1,4 @@
-"""The public names of this package, loaded at the first use of one."""
+"""The public names of ``hookgw.connect``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The public names of this package, loaded at the first use of one."""
+"""The public names of ``hookgw.store``."""
 
 from __future__ import annotations
 
+from hookgw.store import *
 from hookgw.store.commits.changes import *
 from hookgw.store.commits.group_commit import *
 from hookgw.store.commits.inline import *

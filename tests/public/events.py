@@ -1,4 +1,4 @@
-"""The public names of this package, loaded at the first use of one."""
+"""The public names of ``hookgw.events``."""
 
 from __future__ import annotations
 
