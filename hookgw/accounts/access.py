@@ -6,7 +6,7 @@ A plan compares secrets. So it is made only for a caller who may set them.
 from __future__ import annotations
 
 from hookgw.accounts.document import DeclaredInstance, Document
-from hookgw.core.access import check, check_creation, check_reach, check_right, tags_within
+from hookgw.core.access import check_creation, check_reach, check_right, tags_within
 from hookgw.core.registry import Registry
 from hookgw.records.api_keys import Principal, Right
 
@@ -41,7 +41,8 @@ def check_instance(registry: Registry, principal: Principal, declared: DeclaredI
     if declared.options or declared.settings:
         check_right(principal, Right.CONNECT)
     if registry.find_instance(declared.name) is not None:
-        check(registry, principal, Right.OPERATE if declared.tags else Right.READ, declared.name)
+        check_right(principal, Right.OPERATE if declared.tags else Right.READ)
+        check_reach(registry, principal, declared.name)
     else:
         check_creation(principal)
     # Those that the document gives it must be within the caller's reach, or the caller an operator.

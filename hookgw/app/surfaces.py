@@ -7,7 +7,6 @@ from collections.abc import Generator
 from quart import Blueprint
 
 from hookgw.accounts.routes import ApplyRoutes
-from hookgw.app.application import application_of
 from hookgw.app.dashboard import Dashboard
 from hookgw.app.gateway import Gateway
 from hookgw.app.json_schemas import request_schemas
@@ -21,7 +20,6 @@ from hookgw.instances.routes.connectors import ConnectorRoutes
 from hookgw.instances.routes.ingest import IngestRoutes
 from hookgw.instances.routes.ingest_endpoint import IngestEndpoint
 from hookgw.instances.routes.instances import InstanceRoutes
-from hookgw.kernel.long_json import finish
 from hookgw.keys.portal_routes import PortalRoutes
 from hookgw.keys.routes import KeyRoutes
 from hookgw.manual.routes import ManualRoutes
@@ -48,20 +46,6 @@ from hookgw.web.routing import Routing
 from hookgw.webhooks.routes import WebhookRoutes
 
 
-def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
-    """Return the HTTP API of a gateway, with the routes of its plugins. It need not be closed.
-
-    Args:
-        pages: further routes, which check the caller themselves: the dashboard's.
-
-    Raises:
-        StartError: a plugin failed.
-    """
-    app = application_of(gateway)
-    finish(add_routes(app, gateway, *pages))
-    return app
-
-
 def load_surfaces(app: Application, gateway: Gateway) -> Generator[None, None, Dashboard | None]:
     """Add all routes and pages to an application; return the dashboard, if it is enabled.
 
@@ -79,7 +63,11 @@ def load_surfaces(app: Application, gateway: Gateway) -> Generator[None, None, D
 
 
 def add_routes(app: Application, gateway: Gateway, *pages: Blueprint) -> Generator[None, None, None]:
-    """Add the routes of every slice, and of plugins, to an application; see :func:`create_app`."""
+    """Add the routes of every slice, and of plugins, to an application.
+
+    Args:
+        pages: further routes, which check the caller themselves: the dashboard's.
+    """
     while True:
         before = gateway.hooks.plugins()
         routing = yield from _routing_of(app, gateway, pages)

@@ -31,22 +31,6 @@ def reaches(registry: Registry, principal: Principal, instance: str) -> bool:
     return principal.reaches(instance, registry.find_instance(instance))
 
 
-def check(
-    registry: Registry, principal: Principal, right: Right, instance: str, label: str | None = None
-) -> None:
-    """Check that a caller may do something on an instance, which need not exist.
-
-    Args:
-        label: of the webhook concerned, if the right is ``receive``.
-
-    Raises:
-        Forbidden: the right is missing.
-        ForeignKey: the instance is out of reach.
-    """
-    check_right(principal, right, label)
-    check_reach(registry, principal, instance)
-
-
 def check_right(principal: Principal, right: Right, label: str | None = None) -> None:
     """Raise ``Forbidden`` if a caller lacks a right, whatever the instance."""
     if not principal.rights.has(right, label):

@@ -11,11 +11,12 @@ import trio
 
 from hookgw import Gateway
 from tests.api.server.wire import Running
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
 from tests.public.kernel import Size
 from tests.public.web import AppApplication as Application
 from tests.public.web import serve
+from tests.support.application import create_app
 from tests.support.contract import Contract
 from tests.support.hub import running_hub
 from tests.support.postgres import PostgresServer

@@ -13,9 +13,10 @@ import hookgw
 from hookgw import EventKind
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import PluginsSettings, Settings
 from tests.public.plugins import Hooks, load_plugins
+from tests.support.application import create_app
 
 # Near a built-in kind, so that a suggestion would hide it.
 GONE = "MESSAGES_UPSERTED"

@@ -11,9 +11,10 @@ from hookgw import DeliveryState, Gateway
 from hookgw.testing import Receiver, answer
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import Settings
 from tests.public.store import DeliveryQuery
+from tests.support.application import create_app
 
 OPERATOR = {"apikey": KEY}
 WORDS = "account 4711 is locked"

@@ -14,9 +14,9 @@ from hookgw import Right
 from hookgw.testing import GatewayKit, open_kit
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
-from tests.public.app import create_app
 from tests.public.kernel import StartError
 from tests.public.web import NotJson, Routing
+from tests.support.application import create_app
 from tests.support.exceptions import stray_cancelled
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

@@ -5,8 +5,8 @@ import pytest
 
 from hookgw import Gateway
 from tests.api.test_app import shape_of
-from tests.public.app import create_app
 from tests.public.web import operation_of
+from tests.support.application import create_app
 
 FILTERS = ["state", "label", "host", "status", "error", "finishedSince", "failedSince"]
 FILTERS += ["events", "person", "kind", "text", "since", "until"]

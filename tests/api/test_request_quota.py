@@ -10,10 +10,11 @@ from trio.testing import wait_all_tasks_blocked
 from hookgw import Gateway
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, many, read_answer, waiting_route
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import ServerSettings, Settings
 from tests.public.kernel import Size
 from tests.public.web import AppApplication as Application
+from tests.support.application import create_app
 
 OWN_KEY = "the-key-of-loja1"
 EVENT = b'{"event":"CALL","data":"%s"}'

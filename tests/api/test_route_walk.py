@@ -16,12 +16,13 @@ from quart_trio import QuartTrio
 from hookgw import Gateway, Right, describes
 from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
-from tests.public.app import Dashboard, create_app
+from tests.public.app import Dashboard
 from tests.public.auth import new_key
 from tests.public.core import OUT_OF_REACH
 from tests.public.records import NO_INSTANCE, Key, Reach
 from tests.public.web import PLACES, VERIFY_PATH, CallPlace, Need, NotJson, Scope, need_of_view, place_of
 from tests.public.web import AppApplication as Application
+from tests.support.application import create_app
 from tests.support.open_routes import OPEN_ROUTES, TOKEN_IN_PATH
 
 OWN_KEY = "the-key-of-loja1"

@@ -17,10 +17,11 @@ from hookgw import Gateway
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 from tests.public.accounts import KeyPlace
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import AuthSettings, ServerSettings, Settings, StorageSettings, read_yaml
 from tests.public.kernel import Size
 from tests.public.web import serve
+from tests.support.application import create_app
 
 KEY = "the-global-key-of-the-test"
 FILE = Path("accounts.yaml")

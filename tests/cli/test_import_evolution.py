@@ -16,7 +16,7 @@ import trio
 from hookgw.testing import Receiver, answer, open_receiver, reset
 from tests.cli.conftest import Invoke, says
 from tests.networks import evolution as networks
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.command import Failed
 from tests.public.config import (
     AuthSettings,
@@ -29,6 +29,7 @@ from tests.public.config import (
 from tests.public.instances import Action, SourceInstance, plan_import, write_file
 from tests.public.kernel import Size
 from tests.public.web import serve
+from tests.support.application import create_app
 from tests.support.evolution import KEY, Evolution
 
 OWN_KEY = "the-global-key-of-hookgw"

@@ -15,10 +15,11 @@ import trio
 import hookgw
 from hookgw.testing import Answer, Received, Receiver
 from tests.cli.conftest import Invoke, says
-from tests.public.app import create_app, open_gateway, request_schemas
+from tests.public.app import open_gateway, request_schemas
 from tests.public.command import COMMANDS, complete_kinds, main
 from tests.public.config import Settings, StorageSettings
 from tests.public.web import OpenApiRoutes
+from tests.support.application import create_app
 
 CLI = Path(hookgw.__file__).parent / "cli"
 HOSTILE = "[bold]\x1b[31mred\x9b2J\u202eleft\u2066\r\x07\x7f\u2028\u0085\x00\ud83d\nFORGED: line"

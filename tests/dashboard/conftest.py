@@ -8,11 +8,12 @@ import trio
 
 from hookgw import Event, Gateway
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage
-from tests.public.app import Dashboard, create_app
+from tests.public.app import Dashboard
 from tests.public.config import ServerSettings
 from tests.public.web import AppApplication as Application
 from tests.public.web import serve
 from tests.public.webhooks import parse_registration
+from tests.support.application import create_app
 from tests.support.session_cookie import session_cookie
 
 __all__ = ["KEY", "gateway", "server_settings", "settings", "storage"]

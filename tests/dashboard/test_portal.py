@@ -17,11 +17,12 @@ from hookgw.core import browser_sessions
 from tests.api.conftest import open_whole_gateway
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import KEY, Browser, form_token
-from tests.public.app import Dashboard, create_app
+from tests.public.app import Dashboard
 from tests.public.config import AuthSettings, DashboardSettings, ServerSettings, Settings
 from tests.public.keys import PORTAL_LIFETIME
 from tests.public.records import IDLE_LIMIT, Key, Reach
 from tests.public.web import serve
+from tests.support.application import create_app
 
 TENANT = {"tags": {"tenant": "acme"}}
 RETURN = "https://acme.example:8443/settings?a=1&b=2"

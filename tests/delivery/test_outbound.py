@@ -29,7 +29,7 @@ from hookgw import (
 )
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
 from tests.delivery.http.raw_receiver import always_ok, serving
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from tests.public.delivery import URL_CHECK_TIMEOUT as CHECK_TIMEOUT
 from tests.public.delivery import OutboundHttp, RequestHead, SystemResolver
@@ -38,6 +38,7 @@ from tests.public.plugins import Hooks, load_plugins
 from tests.public.records import GLOBAL_INSTANCE
 from tests.public.store import DeliveryQuery, DeliveryReport
 from tests.public.webhooks import RegistrationChange
+from tests.support.application import create_app
 from tests.support.proxies import http_proxy, open_proxy
 
 

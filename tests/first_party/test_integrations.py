@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.api.conftest import KEY, open_client
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import (
     AuthSettings,
     InstancesSettings,
@@ -20,6 +20,7 @@ from tests.public.config import (
     StorageSettings,
 )
 from tests.public.kernel import Size
+from tests.support.application import create_app
 
 NOBODY = "http://127.0.0.1:9"
 SET_UP = {

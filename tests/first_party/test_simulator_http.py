@@ -15,11 +15,12 @@ import trio
 
 from hookgw import Event, hookimpl
 from tests.api.conftest import KEY, open_client
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import AuthSettings, DeliverySettings, PluginsSettings, Settings, StorageSettings
 from tests.public.instances import CALLS as ALL_CALLS
 from tests.public.kernel import Size
 from tests.public.plugins import Hooks, load_plugins
+from tests.support.application import create_app
 
 ANA = "5511988887777"
 ANA_JID = f"{ANA}@s.whatsapp.net"

@@ -16,7 +16,7 @@ import trio
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
 from tests.first_party.webhook_schemes import BODY, FORM, SENDERS
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import (
     AuthSettings,
     DeliverySettings,
@@ -29,6 +29,7 @@ from tests.public.config import (
 )
 from tests.public.delivery import sign
 from tests.public.kernel import Size, signing_key
+from tests.support.application import create_app
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SIGNED = {"kind": "/event", "secret": SECRET}

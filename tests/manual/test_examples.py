@@ -20,11 +20,12 @@ import yaml
 from hookgw import Gateway
 from hookgw.manual.curl import Call, calls_of, in_javascript, in_python
 from tests.manual.conftest import ROOT
-from tests.public.app import create_app, open_gateway, request_schemas
+from tests.public.app import open_gateway, request_schemas
 from tests.public.command import main
 from tests.public.config import Settings, StorageSettings, load_settings
 from tests.public.kernel import Size
 from tests.public.web import OpenApiRoutes
+from tests.support.application import create_app
 from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving
 from tests.support.ports import free_port
 

@@ -10,9 +10,10 @@ import trio
 from hookgw.manual import packaged, shell
 from hookgw.manual.archive import pack
 from tests.api.conftest import open_client
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import ServerSettings, Settings, StorageSettings
 from tests.public.kernel import Size
+from tests.support.application import create_app
 from tests.support.processes import run
 
 HOME = b'<a href="docs/start">x</a><pre><span class="at">http://127.0.0.1:8080</span>/x</pre>'

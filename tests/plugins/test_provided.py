@@ -15,10 +15,11 @@ import yaml
 
 from hookgw import EventKind, Gateway, Invalid, hookimpl
 from hookgw.testing import FakeConnector
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import Settings, load_settings
 from tests.public.kernel import StartError
 from tests.public.plugins import Hooks, check_connector, check_kind
+from tests.support.application import create_app
 from tests.support.broken_plugins import PLUGINS, write_plugin
 
 

@@ -19,7 +19,7 @@ from hookgw import Event, Gateway, Registration
 from hookgw.core.survey import survey
 from hookgw.store import steps
 from hookgw.store.commits import inline
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.concurrency import Clock
 from tests.public.config import Settings
 from tests.public.core import LONG_WORK, LongWork
@@ -61,6 +61,7 @@ from tests.simulation.plugin import QuietPlugin, SimulatedPlugin
 from tests.simulation.pullers import Pullers
 from tests.simulation.scenario import DAY, GLOBAL_KEY, PULLED, Scenario, scenario_of
 from tests.simulation.trio_internals import order_of_tasks
+from tests.support.application import create_app
 from tests.support.compiled_rules import CompiledOnce
 
 CALM = 1.5 * 86_400.0

@@ -22,10 +22,10 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from tests.public.app import create_app
 from tests.public.config import ServerSettings
 from tests.public.web import AppApplication as Application
 from tests.public.web import serve
+from tests.support.application import create_app
 
 T = TypeVar("T")
 

@@ -17,12 +17,13 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.testing import Answer, Received, Receiver, answer
-from tests.public.app import Dashboard, create_app, open_gateway
+from tests.public.app import Dashboard, open_gateway
 from tests.public.command import configure_logging
 from tests.public.config import load_settings, new_master_key
 from tests.public.kernel import Signature, make_secret
 from tests.public.site import SESSION, Cookies
 from tests.public.web import serve
+from tests.support.application import create_app
 from tests.support.certificates import certificate_of
 from tests.support.planted import Planted
 

@@ -14,10 +14,11 @@ from hookgw import __version__
 from hookgw.manual.curl import ADDRESS
 from hookgw.manual.examples import shown_example
 from hookgw.manual.make import SITE, make
-from tests.public.app import create_app, open_gateway, request_schemas
+from tests.public.app import open_gateway, request_schemas
 from tests.public.config import Settings, StorageSettings
 from tests.public.kernel import Size
 from tests.public.web import OpenApiRoutes
+from tests.support.application import create_app
 
 ROOT = Path(__file__).parents[2]
 

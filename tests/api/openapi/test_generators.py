@@ -13,9 +13,10 @@ import pytest
 
 import hookgw
 from hookgw import Gateway
-from tests.public.app import create_app, request_schemas
+from tests.public.app import request_schemas
 from tests.public.web import AppApplication as Application
 from tests.public.web import OpenApiRoutes, Routing, plain
+from tests.support.application import create_app
 
 MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 """The content types of requests that every generator knows."""

@@ -13,10 +13,11 @@ import trio
 
 from hookgw import Gateway, describes
 from tests.api.conftest import open_client
-from tests.public.app import create_app, request_schemas
+from tests.public.app import request_schemas
 from tests.public.config import Settings
 from tests.public.web import AppApplication as Application
 from tests.public.web import OpenApiRoutes, Routing, document_path, operation_of, routes_of
+from tests.support.application import create_app
 from tests.support.contract import Contract
 
 METHODS = {"get", "post", "delete", "put", "patch"}

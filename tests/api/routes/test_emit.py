@@ -16,11 +16,11 @@ from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 from tests.api.server.wire import Running, assert_answers, read_answer
 from tests.api.test_app import shape_of
-from tests.public.app import create_app
 from tests.public.config import ServerSettings
 from tests.public.kernel import Size, StorageUnavailable
 from tests.public.web import AppApplication as Application
 from tests.public.web import Routing
+from tests.support.application import create_app
 
 OWN_KEY = "the-key-of-loja1"
 EMIT = "/event/emit/loja1"

@@ -11,10 +11,11 @@ from hookgw import Gateway
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import EventsSettings, LimitsSettings, Settings
 from tests.public.core import run_in_slices
 from tests.public.records import OPERATIONAL_KINDS
+from tests.support.application import create_app
 
 EMIT = "/event/emit/loja1"
 PAYLOADS = sorted((Path(__file__).parents[2] / "payloads").glob("*.json"))

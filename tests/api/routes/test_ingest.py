@@ -34,12 +34,13 @@ from hookgw.testing import FakeConnector
 from tests.api.conftest import KEY, open_client
 from tests.api.server.wire import Running, read_answer
 from tests.api.test_app import shape_of
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import ServerSettings, Settings
 from tests.public.kernel import Size, StorageUnavailable, TooManyRequests
 from tests.public.plugins import Hooks, load_plugins
 from tests.public.web import AppApplication as Application
 from tests.public.webhooks import RegistrationChange
+from tests.support.application import create_app
 
 Answering = Callable[[Session, IngestRequest], Awaitable[IngestResponse]]
 

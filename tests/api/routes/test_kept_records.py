@@ -8,11 +8,11 @@ import trio
 from hookgw.store.postgresql import copy_rows as database_rows
 from hookgw.store.sqlite import copy_rows as file_rows
 from tests.api.conftest import KEY, is_sqlite, open_client, open_whole_gateway
-from tests.public.app import create_app
 from tests.public.config import Settings, StorageSettings
 from tests.public.kernel import Size
 from tests.public.postgresql import Server
 from tests.public.store import copy_rows
+from tests.support.application import create_app
 from tests.support.postgres import PostgresServer
 
 pytestmark = is_sqlite

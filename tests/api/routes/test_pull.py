@@ -16,13 +16,14 @@ from hookgw.web.server import response_memory
 from tests.api.conftest import KEY, is_sqlite, open_client
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import ServerSettings, Settings
 from tests.public.delivery import verify
 from tests.public.kernel import verifying_key
 from tests.public.sqlite import restore_file
 from tests.public.store import copy_rows
 from tests.public.web import AppApplication as Application
+from tests.support.application import create_app
 
 # Deliveries that their receiver fetches: POST /delivery/pull and /delivery/ack.
 

@@ -12,7 +12,6 @@ from hookgw import Gateway, Unavailable
 from hookgw.web.server import response_memory
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
-from tests.public.app import create_app
 from tests.public.auth import KeyHolder
 from tests.public.config import ServerSettings
 from tests.public.kernel import Duration, Size
@@ -20,6 +19,7 @@ from tests.public.records import Key, Principal
 from tests.public.web import LIST, ResponseMemory, current_exchange, holder_of, reserve
 from tests.public.web import SMALL_RESPONSE as SMALL
 from tests.public.web import AppApplication as Application
+from tests.support.application import create_app
 
 LIMIT = 8 * 2**20
 OWN = "the-key-of-loja1"

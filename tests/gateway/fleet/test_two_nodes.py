@@ -14,12 +14,13 @@ import trio
 
 from hookgw import Gateway, PluginGateway, hookimpl
 from hookgw.testing import answer, hang, open_receiver
-from tests.public.app import create_app, open_gateway
+from tests.public.app import open_gateway
 from tests.public.config import Settings
 from tests.public.kernel import StartError
 from tests.public.plugins import Hooks, load_plugins
 from tests.public.records import JobKind, JobState, shard_of
 from tests.public.web import serve
+from tests.support.application import create_app
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 

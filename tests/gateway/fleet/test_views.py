@@ -17,8 +17,9 @@ from hookgw.web import forwarding
 from tests.dashboard.conftest import Browser
 from tests.dashboard.test_streams import Events, watching
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of
-from tests.public.app import Dashboard, create_app, open_gateway
+from tests.public.app import Dashboard, open_gateway
 from tests.public.web import serve
+from tests.support.application import create_app
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
