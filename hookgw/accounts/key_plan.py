@@ -18,11 +18,11 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Line, read_fields
 from hookgw.kernel.json_fields import Fields, as_text, show_name
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.nearest import suggestion
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.keys.fields import FIELDS
-from hookgw.plugins.hook_implementation import nearest
 from hookgw.records.api_keys import LEAST_VALUE, Key, Principal, Reach, Rights
 from hookgw.records.instances import Instance
 
@@ -126,7 +126,7 @@ def plan_keys(
                     "{where}.instances: there is no instance {name}.{hint}",
                     where=layers[0][0],
                     name=show_name(one),
-                    hint=nearest(one, document.instances),
+                    hint=suggestion(one, document.instances),
                 )
             )
         mistakes += found

@@ -18,11 +18,11 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import read_fields
 from hookgw.kernel.json_fields import Fields, place, show_name
 from hookgw.kernel.masking import MASK, repr_without
+from hookgw.kernel.nearest import suggestion
 from hookgw.kernel.rules import check_destination
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.plugins.connector_options import ConnectorOptions
-from hookgw.plugins.hook_implementation import nearest
 from hookgw.records.events import Catalog
 from hookgw.records.instances import Instance, InstanceSettings
 from hookgw.records.registrations import Registration
@@ -160,7 +160,7 @@ def plan_instance(
                 "{where}: there is no connector {name!r}.{hint} Known connectors: {known}.",
                 where=declared.connector_path,
                 name=show_name(declared.connector or ""),
-                hint=nearest(declared.connector or "", rules.connectors()),
+                hint=suggestion(declared.connector or "", rules.connectors()),
                 known=", ".join(rules.connectors()) or "none is installed",
             )
         )

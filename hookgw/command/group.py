@@ -131,12 +131,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         # click knows only the commands that are loaded.
         if self.get_command(ctx, args[0]) is None:
-            import difflib  # only for a mistake
+            from hookgw.kernel.nearest import nearest  # only for a mistake
 
             shown = [name for name in self.list_commands(ctx) if name not in HIDDEN]
-            near = difflib.get_close_matches(args[0], shown, n=1)
+            near = nearest(args[0], shown)
             if near and args[0][:1].isalnum():
-                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

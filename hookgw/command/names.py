@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from hookgw.command.group import PROFILE
 from hookgw.command.target import find_target
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.language import gettext as _
+from hookgw.kernel.nearest import nearest
 from hookgw.records.tags import parse_tag
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,11 +127,9 @@ def near_names(client: Client, ctx: click.Context) -> list[str]:
 
 
 def _suggested(given: str, known: list[str], what: str) -> list[str]:
-    near = difflib.get_close_matches(given, known, n=1) or [
-        name for name in known if name.casefold() == given.casefold()
-    ]
-    if near:
-        return [f"Did you mean {near[0]}?"]
+    in_other_case = (name for name in known if name.casefold() == given.casefold())
+    if near := nearest(given, known) or next(in_other_case, None):
+        return [f"Did you mean {near}?"]
     if 0 < len(known) <= FEW:
         return [f"The {what}: {', '.join(sorted(known))}."]
     return []

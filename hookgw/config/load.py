@@ -18,9 +18,10 @@ import msgspec
 from hookgw.config.rules import broken_rules
 from hookgw.config.secret_files import SUFFIX, may_be_in_file, with_files
 from hookgw.config.settings import Settings
-from hookgw.config.typed import KeyInfo, known_keys, nearest, read_settings
+from hookgw.config.typed import KeyInfo, known_keys, read_settings
 from hookgw.config.yaml_reader import Document, Problem, read_yaml
 from hookgw.kernel.errors import ConfigError
+from hookgw.kernel.nearest import nearest
 
 GLOBAL_KEY_VARIABLE = "HOOKGW_GLOBAL_KEY"
 MASTER_KEY_VARIABLE = "HOOKGW_MASTER_KEY"

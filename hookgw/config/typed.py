@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
 from hookgw.config.settings import Section, Settings
 from hookgw.config.yaml_reader import join
+from hookgw.kernel.nearest import nearest
 from hookgw.kernel.units import DURATION_FORM, SIZE_FORM, Duration, Size, parse_duration, parse_size
 
 Report = Callable[[str, str], None]
@@ -69,11 +69,6 @@ def wanted(kind: Any) -> str:
     if get_origin(kind) is types.UnionType:
         return " or ".join(wanted(part) for part in get_args(kind))
     return _WANTED.get(kind, "a mapping")
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
 
 
 def _is_section(kind: Any) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from hookgw.kernel.errors import Invalid, WrongFields
+from hookgw.kernel.nearest import nearest
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DURATION_FORM, Duration, parse_duration
 
@@ -108,7 +108,7 @@ class Fields:
         known = {spelling.lower(): field for spelling, field in self._asked.items()}
         for index, (path, name) in enumerate(self._unknown()):
             # The comparison takes long, and cut_short omits what comes after these.
-            near = index < MAX_SENTENCES and difflib.get_close_matches(name[:64].lower(), known, n=1)
+            near = nearest(name.lower(), known) if index < MAX_SENTENCES else None
             where = place(path, name)
             self.problems.append(
                 Sentence(
@@ -116,7 +116,7 @@ class Fields:
                     "{where} is not a field of {whole}. Did you mean {near}?",
                     where=where,
                     whole=whole,
-                    near=known[near[0]],
+                    near=known[near],
                 )
                 if near
                 else Sentence("field.unknown", "{where} is not a field of {whole}.", where=where, whole=whole)

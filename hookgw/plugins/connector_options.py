@@ -11,9 +11,9 @@ import msgspec
 from hookgw.kernel.errors import Invalid, WrongFields
 from hookgw.kernel.json_fields import MASKED, cut_short, place
 from hookgw.kernel.masking import MASK
+from hookgw.kernel.nearest import suggestion
 from hookgw.kernel.secret_options import texts_in
 from hookgw.kernel.target_url import parse_target
-from hookgw.plugins.hook_implementation import nearest
 from hookgw.plugins.servers import Server
 from hookgw.records.payload_schemas import compile_schema
 
@@ -185,7 +185,7 @@ class ConnectorOptions:
         return name not in self._public
 
     def _unknown(self, name: str) -> str:
-        near = nearest(name, self._properties)
+        near = suggestion(name, self._properties)
         return f"{place('', name)} is not an option of the connector {self._connector}.{near}"
 
     def _sentences(self, error: Any) -> Iterator[str]:

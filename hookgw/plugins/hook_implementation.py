@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -12,6 +11,7 @@ import msgspec
 import pluggy
 
 from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel.nearest import suggestion
 from hookgw.plugins import hookspecs
 from hookgw.plugins.signatures import signature_of
 
@@ -65,13 +65,6 @@ class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
         return failure
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ``" Did you mean …?"`` with the most similar known name, or ``""`` if none is similar."""
-    # Cut: the comparison is quadratic in the length, and a tenant chooses the names of plugins in a `set`.
-    near = difflib.get_close_matches(name[:64], list(known), n=1)
-    return f" Did you mean {near[0]}?" if near else ""
-
-
 _NAMES_OF_EVERY_OBJECT = frozenset(dir(object()))
 
 
@@ -120,7 +113,7 @@ def check_plugin(plugin: object, manager: pluggy.PluginManager) -> tuple[str, ..
             # With this mark, one plugin can implement a hook that only a newer hookgw has.
             if marks.get("optionalhook"):
                 continue
-            raise ValueError(f"hookgw has no hook {hook}.{nearest(hook, HOOKS)}")
+            raise ValueError(f"hookgw has no hook {hook}.{suggestion(hook, HOOKS)}")
         # Wrappers work only inside pluggy's own call loop, which hookgw does not use (see hooks.py).
         if marks.get("wrapper") or marks.get("hookwrapper"):
             raise ValueError(f"{hook} is marked as a wrapper; hookgw does not support hook wrappers")

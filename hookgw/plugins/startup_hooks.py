@@ -20,6 +20,7 @@ import msgspec
 from hookgw.kernel.errors import ConfigError, Invalid, PluginFailed, PluginMissing, StartError
 from hookgw.kernel.json_fields import kind_of, show_name
 from hookgw.kernel.masking import HoldsSecrets, mask_secrets
+from hookgw.kernel.nearest import suggestion
 from hookgw.kernel.schemes import HTTP_PORTS, no_plugin, scheme_of
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.sentences import Sentence, sentence_of
@@ -28,7 +29,7 @@ from hookgw.plugins.boundary import Boundary, sentence_from
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.contained_page import ContainedPage
 from hookgw.plugins.discovery import location_of
-from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implementations_of, nearest
+from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implementations_of
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 from hookgw.plugins.provided import (
     CheckedConnector,
@@ -173,7 +174,7 @@ class StartupHooks:
             if name not in self._infos:
                 # An optional plugin may be missing, and its options may stay.
                 if name not in self._optional:
-                    problems.append(f"{name}: no plugin has this name.{nearest(name, self._infos)}")
+                    problems.append(f"{name}: no plugin has this name.{suggestion(name, self._infos)}")
             # The options of a disabled plugin may stay, so that it can be switched on again.
             elif self._infos[name].enabled and name not in configurable:
                 refuse(name, "this plugin takes no options. Remove the block.")
@@ -227,7 +228,7 @@ class StartupHooks:
                     continue
                 if info is None:
                     if new:
-                        problems.append(f"{name}: no plugin has this name.{nearest(name, self._infos)}")
+                        problems.append(f"{name}: no plugin has this name.{suggestion(name, self._infos)}")
                     continue
                 if not isinstance(new, dict):
                     problems.append(f"{name}: must be a mapping of options, not {kind_of(new)}.")
@@ -540,7 +541,7 @@ class StartupHooks:
                 info = self._infos.get(name)
                 if info is None:
                     enabled = [info.name for info in self._infos.values() if info.enabled]
-                    hint = nearest(name, enabled) or " Remove the block, or add the plugin."
+                    hint = suggestion(name, enabled) or " Remove the block, or add the plugin."
                     sentence = Sentence("plugin.unknown", "no plugin has this name.{hint}", hint=hint)
                     problems.append((show_name(name), sentence))
                 elif info.enabled:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from quart import request
 from quart_trio import QuartTrio
 
-from hookgw.config.typed import nearest
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.nearest import nearest
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339, time_of_query
 from hookgw.records.tags import TAG_PART, parse_tags
@@ -72,7 +72,7 @@ def install_query_check(app: QuartTrio) -> None:
 def _unknown(name: str, known: list[str]) -> Sentence:
     # To difflib, two words that differ only in case are not similar.
     lower = {one.lower().replace("_", ""): one for one in known}
-    near = nearest(name[:64].lower().replace("_", ""), lower)
+    near = nearest(name.lower().replace("_", ""), lower)
     if near is not None:
         return Sentence(
             "query.misspelled",

@@ -5,7 +5,6 @@ from typing import Any, Literal
 import pytest
 
 from tests.public.config import DeliverySettings, Settings, TagLimits, known_keys, read_settings, wanted
-from tests.public.config import nearest_key as nearest
 from tests.public.kernel import Duration, Size
 
 
@@ -181,8 +180,3 @@ def test_known_keys_lists_every_key_with_type_and_default() -> None:
 )
 def test_wanted_describes_a_type(kind: Any, words: str) -> None:
     assert wanted(kind) == words
-
-
-def test_nearest_names_nothing_that_does_not_look_alike() -> None:
-    assert nearest("bnd", ["bind", "path"]) == "bind"
-    assert nearest("zzz", ["bind", "path"]) is None

@@ -7,7 +7,6 @@ import pytest
 from hookgw import hookimpl
 from hookgw.plugins import hookspecs
 from tests.public.plugins import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
-from tests.public.plugins import nearest_hook as nearest
 
 
 def plugin(**functions: Any) -> SimpleNamespace:
@@ -115,8 +114,3 @@ def test_an_async_function_for_a_plain_hook_is_refused(hook: str) -> None:
 
     with pytest.raises(ValueError, match=f"{hook} must be a plain function: write def, not async def"):
         check(plugin(**{hook: implementation}))
-
-
-def test_nearest_suggests_only_similar_names() -> None:
-    assert nearest("xyz", ["filter"]) == ""
-    assert nearest("fiter", ["filter"]) == " Did you mean filter?"

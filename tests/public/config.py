@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.config import typed, yaml_reader
+from hookgw.config import yaml_reader
 from hookgw.config.brand import *
 from hookgw.config.file_permissions import *
 from hookgw.config.file_presence import *
@@ -21,5 +21,4 @@ from hookgw.config.yaml_reader import *
 from hookgw.config.yaml_writer import write_document as write_document
 
 join_yaml = yaml_reader.join
-nearest_key = typed.nearest
 read_yaml_scalar = yaml_reader.read_scalar

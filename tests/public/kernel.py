@@ -13,6 +13,7 @@ from hookgw.kernel.language import *
 from hookgw.kernel.local_formats import *
 from hookgw.kernel.long_json import *
 from hookgw.kernel.masking import *
+from hookgw.kernel.nearest import *
 from hookgw.kernel.network_json import *
 from hookgw.kernel.randomness import *
 from hookgw.kernel.rates import *

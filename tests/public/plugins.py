@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.plugins import boundary, hook_implementation
+from hookgw.plugins import boundary
 from hookgw.plugins.boundary import *
 from hookgw.plugins.connector_options import *
 from hookgw.plugins.contained_connector import *
@@ -15,4 +15,3 @@ from hookgw.plugins.results import *
 from hookgw.plugins.supervise import *
 
 describe_plugin_error = boundary.describe
-nearest_hook = hook_implementation.nearest
