@@ -13,7 +13,6 @@ NO_INSTANCE = Sentence.declared("instance.not_found", "The instance {name!r} doe
 INSTANCE_DELETED = Sentence.declared("instance.deleted", "The instance {name!r} was deleted.")
 THE_INSTANCE_DELETED = Sentence("instance.deleted_meanwhile", "The instance was deleted.")
 NO_WEBHOOK = Sentence.declared("webhook.not_found", "The instance {instance!r} has no webhook {label!r}.")
-NO_INSTANCE_WITH_TAG = Sentence.declared("tag.no_instance", "No instance has the tag {tag!r}.")
 DONE_OF = Sentence.declared("problem.partly_done", "{done:,} of {count:,} are done.")
 DELIVERYS_WEBHOOK_DISABLED = Sentence(
     "delivery.webhook_disabled",

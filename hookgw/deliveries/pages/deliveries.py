@@ -29,7 +29,6 @@ from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
-from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -262,9 +261,7 @@ class DeliveriesPage:
             check_label(registry, instance, selection)
         if tag and not tags:
             names = tagged(registry, reader.principal, tag, selection)
-            if not names:
-                raise NotFound(NO_INSTANCE_WITH_TAG(tag=tag[:128]))
-            selection = msgspec.structs.replace(selection, instances=tuple(names))
+            selection = msgspec.structs.replace(selection, instances=names)
         if selection.reads_payloads:
             check_right(reader.principal, Right.PAYLOADS)
         # They are the operator's: how those receivers answer is none of the tenant's business.

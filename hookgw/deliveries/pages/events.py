@@ -22,7 +22,6 @@ from hookgw.kernel.rules import check_url
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
-from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
 from hookgw.site.addresses import address_for_programs
 from hookgw.site.payloads import MOST, Shown, shown_curl, shown_json
 from hookgw.site.site import NavEntry, Site, visitor
@@ -135,9 +134,7 @@ class EventsPage:
         selection = parse_list(given, gateway.catalog, now=gateway.clock.steady(), over_all=True, tags=tags)
         names = instances_of(gateway.registry, principal, selection)
         if filters.tag and not tags:
-            names = tuple(tagged(gateway.registry, principal, filters.tag, selection))
-            if not names:
-                raise NotFound(NO_INSTANCE_WITH_TAG(tag=filters.tag[:128]))
+            names = tagged(gateway.registry, principal, filters.tag, selection)
         if names == ():
             return None
         is_one = names is not None and len(names) == 1

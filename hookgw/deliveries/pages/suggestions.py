@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hookgw.core.access import reaches, within
 from hookgw.core.registry import Registry
 from hookgw.deliveries.search import QUALIFIERS
+from hookgw.kernel.errors import NotFound
 from hookgw.kernel.target_url import parse_target
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import DeliveryState
@@ -34,13 +35,18 @@ def reaches_name(registry: Registry, principal: Principal) -> Callable[[str], bo
     return lambda name: names_reached(registry, principal, name)
 
 
-def tagged(registry: Registry, principal: Principal, tag: str, selection: DeliverySelection) -> list[str]:
-    """Return the names of instances with a tag of this value, whatever its name."""
-    return [
+def tagged(
+    registry: Registry, principal: Principal, tag: str, selection: DeliverySelection
+) -> tuple[str, ...]:
+    """Return the names of instances with a tag of this value, whatever its name; ``NotFound`` for none."""
+    names = tuple(
         one.name
         for one in within(registry, principal)
         if tag in one.tags.values() and selection.names(one.name)
-    ]
+    )
+    if not names:
+        raise NotFound.of("tag.no_instance", "No instance has the tag {tag!r}.", tag=tag[:128])
+    return names
 
 
 def suggestions(gateway: Gateway, principal: Principal, name: str, begun: str) -> Iterator[str]:
