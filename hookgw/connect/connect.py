@@ -11,6 +11,7 @@ repeats at most the delivery that was in progress, and nothing overtakes:
 
 from __future__ import annotations
 
+import shlex
 import socket
 import time
 from base64 import b64decode
@@ -105,6 +106,7 @@ def find_or_make(client: Client, instance: str, label: str | None) -> str:
             )
         first = [name for name in (DEFAULT_LABEL, CONNECT_LABEL) if name in pulled] or pulled
         label = first[0] if first else CONNECT_LABEL if DEFAULT_LABEL in urls else DEFAULT_LABEL
+    place = f"{shlex.quote(instance)} --label {shlex.quote(label)}"
     if label not in urls:
         client.call("POST", "webhook", "set", instance, label, body={"url": PULL_URL})
         say(
@@ -128,10 +130,20 @@ def find_or_make(client: Client, instance: str, label: str | None) -> str:
     elif not urls[label]["enabled"]:
         raise Failed(
             _(
-                "The webhook {label} is disabled. Enable it: hookgw webhook enable {instance}.",
+                "The webhook {label} is disabled. Enable it: hookgw webhook enable {place}.",
                 label=label,
-                instance=instance,
+                place=place,
             )
+        )
+    elif urls[label]["paused"]:
+        say(
+            _(
+                "The webhook {label} is paused: its deliveries wait. Resume it: hookgw webhook resume "
+                "{place}.",
+                label=label,
+                place=place,
+            ),
+            err=True,
         )
     return label
 

@@ -213,6 +213,24 @@ def test_it_says_what_is_wrong_at_the_start(tmp_path: Path) -> None:
         assert server.process.stop() == 0
 
 
+def test_it_says_that_the_webhook_is_paused_and_names_one_that_is_disabled(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        env = environment(server.url)
+        server.post("/webhook/set/loja1/mine", {"url": "pull:"}, status=201)
+        server.post("/webhook/pause/loja1/mine", {}, status=200)
+        options = arguments("loja1", "http://127.0.0.1:9/")
+        with started(options, cwd=tmp_path, env=env) as connection:
+            wait_for_error(connection, "Resume it: hookgw webhook resume loja1 --label mine.")
+            wait_for_error(connection, "loja1/mine goes to")
+            assert connection.stop() == 0
+        server.post("/webhook/set/loja1/mine", {"url": "pull:", "enabled": False}, status=201)
+        with started(options, cwd=tmp_path, env=env) as connection:
+            assert connection.exit_code() != 0
+            connection.rest()
+            assert "Enable it: hookgw webhook enable loja1 --label mine." in "".join(connection.errors)
+        assert server.process.stop() == 0
+
+
 async def test_what_arrived_is_not_posted_again_when_its_acknowledgement_was_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
