@@ -28,8 +28,8 @@ MOST_PARTS = 100
 
 _PEOPLE = tuple(spelling for ends in SPELLINGS.values() for spelling in ends)
 _ENDS = {spelling[1:]: ends[0] for ends in SPELLINGS.values() for spelling in ends}
-# Behind the user may be an agent (_1) and a device (:90).
-_PERSON = re.compile(rf"(\d+)(?:_\d+)?(?::\d+)?@({'|'.join(map(re.escape, _ENDS))})", re.ASCII)
+# Behind the user may be an agent (_1; .0 in libraries in Go) and a device (:90).
+_PERSON = re.compile(rf"(\d+)(?:[_.]\d+)?(?::\d+)?@({'|'.join(map(re.escape, _ENDS))})", re.ASCII)
 
 
 def plain_jid(jid: str) -> str:
@@ -39,6 +39,16 @@ def plain_jid(jid: str) -> str:
     """
     found = _PERSON.fullmatch(jid)
     return jid if found is None else found[1] + _ENDS[found[2]]
+
+
+def person_names(identifier: str) -> tuple[str, ...]:
+    """Return the texts that name a person as a whole, the plain name first.
+
+    A phone number also stands there alone: the Cloud API writes people so (``"wa_id": "5511988887777"``).
+    """
+    plain = plain_jid(identifier)
+    user = plain.removesuffix(NUMBER)
+    return (plain, user, f"+{user}") if user != plain and user.isdecimal() else (plain,)
 
 
 class ChatFields(msgspec.Struct):

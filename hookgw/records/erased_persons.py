@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.records.chats import plain_jid
+from hookgw.records.chats import person_names, plain_jid
 from hookgw.records.instances import Instance
 
 _LONGEST = 1024
@@ -21,7 +21,7 @@ _LONGEST = 1024
 
 def with_erased(instance: Instance, identifier: str, now: float) -> Instance:
     """Return the record of an instance that leaves a person out from now on."""
-    erased = {**instance.erased, **{_digest(instance, one): now for one in _names(identifier)}}
+    erased = {**instance.erased, **{_digest(instance, one): now for one in person_names(identifier)}}
     return msgspec.structs.replace(instance, erased=erased)
 
 

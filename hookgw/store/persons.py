@@ -6,7 +6,10 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from hookgw.records.chats import SPELLINGS, plain_jid
+from hookgw.records.chats import SPELLINGS, person_names, plain_jid
+
+IDS = ("id", "user_id", "chat_id", "user_chat_id")
+"""The members in which an identifier may be a number: Telegram writes people so."""
 
 _WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
 
@@ -15,15 +18,16 @@ class Person(NamedTuple):
     """How a person is named, and how a search finds the payloads that have it.
 
     Attributes:
-        value: a payload has it as a string, or as the name of a member.
+        values: a payload has one of them as a string, or as the name of a member, or as the number of a
+            member of :data:`IDS`; see :func:`~hookgw.records.chats.person_names`.
         others: patterns (GLOB) of the person's names with all spellings and devices, after one of their
-            beginning; empty if there are none. They find what has this value as its ``plain_jid``.
+            beginning; empty if there are none. They find what has the plain name as its ``plain_jid``.
         part: what every payload has that names the person without escapes: of an identifier of WhatsApp, the
             number.
         escape: what a payload has if its spelling of the value may have escapes.
     """
 
-    value: str
+    values: tuple[str, ...]
     others: tuple[str, ...]
     part: str
     escape: str
@@ -41,24 +45,31 @@ def person(value: str) -> Person:
     # Few payloads have an escaped character, many an escaped line end, which spells none of these texts.
     escape = "\\" if set('"/\\').intersection(value) or not value.isprintable() else "\\u"
     if not user.isdecimal() or server not in SPELLINGS:
-        return Person(value, (), value, escape)
-    others = [f"{user}{device}{end}" for end in SPELLINGS[server] for device in ("", "[:_]*")]
-    return Person(plain, (f"{user}[:_@]*", *others), user, escape)
+        return Person(person_names(value), (), value, escape)
+    others = [f"{user}{device}{end}" for end in SPELLINGS[server] for device in ("", "[.:_]*")]
+    return Person(person_names(value), (f"{user}[.:_@]*", *others), user, escape)
 
 
 def names_person(data: bytes, named: Person) -> bool:
     """Return whether a payload names a person. If it cannot be parsed, its text decides."""
     try:
-        # As pairs: a member may be there twice.
-        parsed: Any = json.loads(data, object_pairs_hook=tuple)
+        parsed: Any = json.loads(data, object_pairs_hook=_strings_of)
     except (ValueError, RecursionError):
         return named.part.encode("utf-8", "surrogatepass") in data
     left = [parsed]
     while left:
         one = left.pop()
         if isinstance(one, str):
-            if one == named.value or (named.others and plain_jid(one) == named.value):
+            if one in named.values or (named.others and plain_jid(one) == named.values[0]):
                 return True
-        elif isinstance(one, (list, tuple)):
+        elif isinstance(one, list):
             left.extend(one)
     return False
+
+
+def _strings_of(members: list[tuple[str, Any]]) -> list[Any]:
+    """Return the names and values of an object as a list: a member may be there twice."""
+    found = []
+    for name, value in members:
+        found += [name, str(value) if name in IDS and type(value) is int else value]
+    return found

@@ -24,6 +24,7 @@ def message(**fields: Any) -> dict[str, Any]:
         message(participant="5511988887777_1:7@hosted"),
         message(message={"extendedTextMessage": {"contextInfo": {"mentionedJid": ["x", ANA]}}}),
         message(names={ANA: "Ana"}),
+        message(contact={"wa_id": "5511988887777"}),
         message(key={"remoteJid": ANA}, messageTimestamp=None),
     ],
 )

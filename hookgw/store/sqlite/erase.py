@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from hookgw.store.erasure_statements import ROWS, SEARCH_BYTES, UNWANTED_ROWS, ErasedDelivery
-from hookgw.store.persons import Person, person
+from hookgw.store.persons import IDS, Person, person
 from hookgw.store.records import Concerned
 from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.event_ids import forget_ids_with
@@ -29,14 +29,17 @@ _SOURCES = {
 }
 # A payload without the text, and without an escape that may be in its spelling, is not parsed. SQLite calls a
 # payload invalid that is nested too deep for it: then the text itself decides.
-NAMES_PERSON = """(instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
+NAMES_PERSON = f"""(instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
     AND CASE WHEN json_valid(CAST(e.data AS TEXT)) THEN EXISTS (
         SELECT 1 FROM json_tree(CAST(e.data AS TEXT)) t
-        WHERE t.key = :value OR (t.type = 'text' AND t.atom = :value)
+        WHERE t.key IN (SELECT value FROM json_each(:values))
+            OR (t.type = 'text' AND t.atom IN (SELECT value FROM json_each(:values)))
+            OR (t.type = 'integer' AND t.key IN {IDS}
+                AND CAST(t.atom AS TEXT) IN (SELECT value FROM json_each(:values)))
             OR (t.key GLOB :begin AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.key GLOB value))
             OR (t.type = 'text' AND t.atom GLOB :begin
                 AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.atom GLOB value)))
-    ELSE instr(e.data, CAST(:part AS BLOB)) END"""
+    ELSE instr(e.data, CAST(:part AS BLOB)) END"""  # noqa: S608 - only names of members are in it
 """SQL: whether the payload of an event ``e`` names a person; with :func:`given_of_person`."""
 _FIND = """
 WITH looked_at AS MATERIALIZED (
@@ -96,7 +99,7 @@ def find_concerned(
 def given_of_person(value: str) -> dict[str, Any]:
     sought = person(value)
     return {
-        "value": sought.value,
+        "values": as_json(sought.values),
         "begin": sought.others[0] if sought.others else None,
         "others": as_json(sought.others[1:]),
         "part": sought.part,

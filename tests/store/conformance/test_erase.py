@@ -60,6 +60,11 @@ CONCERNS: dict[str, tuple[Any, bool]] = {
     "another spelling": ({"key": {"remoteJid": "5511988887777@c.us"}}, True),
     "a device in another spelling": ({"presences": {"5511988887777:12@c.us": {}}}, True),
     "an agent": ({"key": {"participant": "5511988887777_1:12@s.whatsapp.net"}}, True),
+    "an agent, as libraries in Go write it": ({"AD": "5511988887777.0:12@s.whatsapp.net"}, True),
+    "the number alone": ({"value": {"wa_id": "5511988887777"}}, True),
+    "the number alone, with a sign": ({"value": {"wa_id": "+5511988887777"}}, True),
+    "the number alone, as the name of a member": ({"statuses": {"5511988887777": "read"}}, True),
+    "a longer number alone": ({"wa_id": "55119888877771"}, False),
     "a contact in a list": ([{"remoteJid": "2@s.whatsapp.net"}, {"id": ANA}], True),
     "a member of a group": ({"participants": [{"id": "2@s.whatsapp.net"}, {"id": ANA}]}, True),
     "a member in a list": ({"participants": ["2@s.whatsapp.net", ANA]}, True),
@@ -81,6 +86,28 @@ async def test_which_events_concern_a_person(store: Store, name: str) -> None:
     data, concerns = CONCERNS[name]
     await store.append(to("e1", data=json.dumps(data)))
     assert bool(await found(store)) is concerns
+
+
+@pytest.mark.parametrize("identifier", ["123456789", "-100123456789"])
+async def test_an_identifier_may_be_a_number_where_telegram_has_one(store: Store, identifier: str) -> None:
+    for name, data in {
+        "the chat": '{"value": {"chat": {"id": %s}}}',
+        "a private chat": '{"user_chat_id": %s}',
+        "a card": '{"value": [{"contact": {"user_id": %s}}]}',
+        "as a string": '{"remoteJid": "%s"}',
+        "a time": '{"date": %s}',
+        "in a list": '{"id": [%s]}',
+        "another member": '{"id": 1, "message_id": %s}',
+        "a longer one": '{"id": %s0}',
+        "a fraction": '{"id": %s.5}',
+        "a number of any length": '{"id": %s' + "0" * 50 + "}",
+    }.items():
+        await store.append(to(name, data=data % identifier))
+    await erase(store, identifier)
+    left = await listed(store)
+    assert sorted(left) == sorted(
+        ["a time", "in a list", "another member", "a longer one", "a fraction", "a number of any length"]
+    )
 
 
 async def test_escapes_in_the_payload_hide_nobody(store: Store) -> None:
