@@ -14,7 +14,7 @@ import msgspec
 from hookgw.connectors.json_values import LARGEST_NUMBER, any_number
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.chats import sent_at
-from hookgw.messages.stored_messages import FILE_TYPES, WRAPPERS, Content, unwrapped
+from hookgw.messages.stored_messages import MESSAGE_NAMES, Content, layers, unwrapped
 from hookgw.records.chats import HIDDEN, NUMBER, jids_of
 
 MOST_TEXT = 4_000
@@ -31,16 +31,34 @@ _TEXTS = {
     "pollCreationMessageV2": ("name",),
     "pollCreationMessageV3": ("name",),
     "pollCreationMessageV5": ("name",),
+    "pollResultSnapshotMessage": ("name",),
+    "contactsArrayMessage": ("displayName",),
+    "eventMessage": ("name",),
+    "groupInviteMessage": ("caption", "groupName"),
+    "orderMessage": ("message", "orderTitle"),
     "buttonsMessage": ("contentText",),
     "buttonsResponseMessage": ("selectedDisplayText",),
     "listMessage": ("description", "title"),
     "listResponseMessage": ("title",),
     "templateButtonReplyMessage": ("selectedDisplayText",),
+    "hydratedTemplate": ("hydratedContentText",),
+    "hydratedFourRowTemplate": ("hydratedContentText",),
+    "interactiveMessageTemplate": ("body",),
     "interactiveMessage": ("body",),
     "interactiveResponseMessage": ("body",),
 }
 """Where the words of a message are that is neither a plain text nor a file, by its kind."""
-_NAMES = ("conversation", *_TEXTS, *FILE_TYPES, *WRAPPERS)
+_PLAIN = (
+    "extendedTextMessage",
+    "buttonsMessage",
+    "listMessage",
+    "hydratedTemplate",
+    "hydratedFourRowTemplate",
+    "interactiveMessageTemplate",
+    "interactiveMessage",
+)
+"""Those of which a page shows the words alone, as of a plain text."""
+_NAMES = tuple(dict.fromkeys(("conversation", *_TEXTS, *MESSAGE_NAMES)))
 _NONE = msgspec.Raw(b"null")
 _Parts: Any = msgspec.defstruct("_Parts", [(name, msgspec.Raw, _NONE) for name in _NAMES])
 _parts_of = msgspec.json.Decoder(_Parts).decode
@@ -94,24 +112,28 @@ def words_of(message: bytes, message_type: Any = None) -> Words:
         found = {name: decode_json(raw) for name, raw in small.items() if len(raw) <= MOST_PART}
     except (msgspec.MsgspecError, ValueError):
         return Words(named[:64])
-    if isinstance(text := found.get("conversation"), str) and text:
-        return _cut("", text)
-    kind, file = unwrapped(found)
+    kind, text = _text_of(found)
+    file_kind, file = unwrapped(found)
+    if file_kind is not None and not isinstance(found.get("conversation"), str):
+        text = _first(file, ("caption",)) or text or _first(file, ("fileName",))
+        return _cut(file_kind, text, _size_of(file.get("fileLength")))
     if kind is not None:
-        return _cut(kind, _first(file, ("caption", "fileName")), _size_of(file.get("fileLength")))
-    inner: Any = found
-    for _ in WRAPPERS:
-        wrapped = next((inner[name] for name in WRAPPERS if isinstance(inner.get(name), dict)), None)
-        if not isinstance(wrapped, dict) or not isinstance(wrapped.get("message"), dict):
-            break
-        inner = wrapped["message"]
-    if isinstance(text := inner.get("conversation"), str) and text:
-        return _cut("", text)
-    for kind, places in _TEXTS.items():
-        if isinstance(inner.get(kind), dict):
-            is_plain = kind in ("extendedTextMessage", "interactiveMessage", "buttonsMessage", "listMessage")
-            return _cut("" if is_plain else kind, _first(inner[kind], places))
+        return _cut(kind, text)
     return Words(named[:64] if named != "conversation" else "", is_cut=is_cut)
+
+
+def _text_of(message: dict[str, Any]) -> tuple[str | None, str]:
+    """Return the kind and the words of a message without a file; ``None`` for an unknown kind."""
+    found: tuple[str | None, str] = (None, "")
+    for layer in layers(message):
+        if isinstance(text := layer.get("conversation"), str) and text:
+            return "", text
+        for kind, places in _TEXTS.items():
+            if isinstance(layer.get(kind), dict):
+                found = "" if kind in _PLAIN else kind, _first(layer[kind], places)
+                if found[1]:
+                    return found
+    return found
 
 
 def bubbles_of(contents: Iterable[tuple[Content, float]]) -> list[Bubble]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -53,7 +53,24 @@ WRAPPERS = (
     "questionReplyMessage",
     "statusAddYours",
     "botForwardedMessage",
+    "commentMessage",
+    "deviceSentMessage",
 )
+"""Their content is a whole ``message`` again."""
+_HOLDERS = (
+    "templateMessage",
+    "highlyStructuredMessage",
+    "hydratedHsm",
+    "hydratedTemplate",
+    "hydratedFourRowTemplate",
+    "interactiveMessageTemplate",
+    "buttonsMessage",
+    "interactiveMessage",
+    "header",
+)
+"""Their content may have a file above its words: templates of businesses, and what has buttons."""
+MESSAGE_NAMES = (*FILE_TYPES, *WRAPPERS, *_HOLDERS)
+"""The members of a message that :func:`layers` and :func:`unwrapped` read."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,17 +311,23 @@ class StoredMessages:
         return found[0] if found else None
 
 
-def unwrapped(message: Any) -> tuple[str | None, dict[str, Any]]:
-    """Return the kind of file in a message and what the message says of it; ``None`` if it has no file."""
+def layers(message: Any) -> Iterator[dict[str, Any]]:
+    """Yield a message, and what is inside it: its files and its words are in one of them."""
     for _ in range(len(WRAPPERS)):
         if not isinstance(message, dict):
-            break
-        for name in FILE_TYPES:
-            if isinstance(message.get(name), dict):
-                return name, message[name]
-        inner = next((message[name] for name in WRAPPERS if isinstance(message.get(name), dict)), None)
-        message = inner.get("message") if inner is not None else None
-    return None, {}
+            return
+        yield message
+        inside = (
+            (name, message[name]) for name in (*WRAPPERS, *_HOLDERS) if isinstance(message.get(name), dict)
+        )
+        name, inner = next(inside, ("", None))
+        message = inner.get("message") if name in WRAPPERS else inner
+
+
+def unwrapped(message: Any) -> tuple[str | None, dict[str, Any]]:
+    """Return the kind of file in a message and what the message says of it; ``None`` if it has no file."""
+    found = ((name, layer[name]) for layer in layers(message) for name in FILE_TYPES if name in layer)
+    return next(((name, file) for name, file in found if isinstance(file, dict)), (None, {}))
 
 
 def read_content(data_json: bytes) -> Content | None:

@@ -20,6 +20,7 @@ _LONGEST_REFERENCE = 1500
 _WITH_FILES = [f"{kind}Message" for kind in ("image", "video", "audio", "document", "sticker", "ptv")]
 _NAMES = [f'"{name}"'.encode() for name in _WITH_FILES]
 _MOST_WRAPPERS = 3
+_INSIDE = ("message", "hydratedTemplate", "hydratedFourRowTemplate")
 
 
 def may_have_file(data_json: bytes) -> bool:
@@ -39,8 +40,8 @@ def file_of(data: Any) -> dict[str, Any] | None:
             for name in _WITH_FILES:
                 if isinstance(content := message.get(name), dict):
                     return content
-        # Such as a file that is to be seen once, or that disappears after a while.
-        messages = [mapping(item).get("message") for one in messages for item in one.values()]
+        # Such as a file that is to be seen once or disappears after a while, or that of a template.
+        messages = [mapping(item).get(name) for one in messages for item in one.values() for name in _INSIDE]
     return None
 
 

@@ -568,6 +568,7 @@ async def test_a_file_comes_into_its_event_if_a_registration_asks_for_it(
             picture("5"),
             picture({"low": 5, "high": 0, "unsigned": True}),
             {"viewOnceMessageV2": {"message": picture()}},
+            {"templateMessage": {"hydratedFourRowTemplate": picture()}},
         ):
             sent, raised = await receive_file(session, evolution, b"hello", message)
             more = {"base64": "aGVsbG8="}

@@ -41,6 +41,49 @@ IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
         ),
         ({"interactiveMessage": {"body": {"text": "hi"}}}, Words("", "hi")),
         (
+            {
+                "templateMessage": {
+                    "templateId": "1",
+                    "hydratedTemplate": {"hydratedContentText": "Your code"},
+                }
+            },
+            Words("", "Your code"),
+        ),
+        (
+            {"templateMessage": {"interactiveMessageTemplate": {"body": {"text": "Your code"}}}},
+            Words("", "Your code"),
+        ),
+        (
+            {"templateMessage": {"hydratedFourRowTemplate": {**IMAGE, "hydratedContentText": "Your order"}}},
+            Words("imageMessage", "Look", 122880),
+        ),
+        (
+            {"interactiveMessage": {"header": {"imageMessage": {}}, "body": {"text": "Pay"}}},
+            Words("imageMessage", "Pay"),
+        ),
+        (
+            {"buttonsMessage": {"documentMessage": {"fileName": "a.pdf"}, "contentText": "Which?"}},
+            Words("documentMessage", "Which?"),
+        ),
+        (
+            {"highlyStructuredMessage": {"hydratedHsm": {"hydratedTemplate": {"hydratedContentText": "hi"}}}},
+            Words("", "hi"),
+        ),
+        (
+            {"viewOnceMessage": {"message": {"interactiveMessage": {"body": {"text": "Pay"}}}}},
+            Words("", "Pay"),
+        ),
+        ({"commentMessage": {"message": {"conversation": "hi"}, "targetMessageKey": {}}}, Words("", "hi")),
+        (
+            {"contactsArrayMessage": {"displayName": "2 contacts"}},
+            Words("contactsArrayMessage", "2 contacts"),
+        ),
+        ({"groupInviteMessage": {"groupName": "Team"}}, Words("groupInviteMessage", "Team")),
+        ({"eventMessage": {"name": "Party"}}, Words("eventMessage", "Party")),
+        ({"orderMessage": {"orderTitle": "Cart"}}, Words("orderMessage", "Cart")),
+        ({"templateMessage": {"hydratedTemplate": {}}}, Words("")),
+        ({"templateMessage": {"hydratedTemplate": [1]}}, Words("strange")),
+        (
             {"interactiveResponseMessage": {"body": {"text": "Sent"}}},
             Words("interactiveResponseMessage", "Sent"),
         ),

@@ -365,6 +365,28 @@ async def test_a_file_is_streamed_as_base64(
     }
 
 
+@pytest.mark.parametrize(
+    "within",
+    [
+        lambda file: {"templateMessage": {"hydratedTemplate": {**file, "hydratedContentText": "Your order"}}},
+        lambda file: {"templateMessage": {"interactiveMessageTemplate": {"header": file}}},
+        lambda file: {"highlyStructuredMessage": {"hydratedHsm": {"hydratedFourRowTemplate": file}}},
+        lambda file: {"viewOnceMessage": {"message": {"interactiveMessage": {"header": file}}}},
+        lambda file: {"buttonsMessage": {**file, "contentText": "Which?"}},
+    ],
+)
+async def test_a_file_above_the_words_of_a_template_is_found(
+    client: httpx.AsyncClient, connector: FakeConnector, within: Any
+) -> None:
+    connector.files["P1"] = (b"P", "image/png")
+    session = connector.session("loja1")
+    url = session.media_url("P1", mimetype="image/png")
+    content = within({"imageMessage": {"url": url, "mimetype": "image/png"}})
+    await session.emit_all([NewEvent(kind="MESSAGES_UPSERT", data=message("P1", message=content))])
+    shown = (await fetch(client, "P1")).json()
+    assert (shown["mediaType"], shown["base64"]) == ("imageMessage", base64.b64encode(b"P").decode())
+
+
 async def test_a_document_has_its_name(client: httpx.AsyncClient, connector: FakeConnector) -> None:
     connector.files["D1"] = (b"%PDF", "application/pdf")
     await report(connector, "D1", "documentMessage", mimetype="application/pdf", fileName="menu.pdf")
