@@ -68,6 +68,7 @@ class ChatFields(msgspec.Struct):
         fromMe: whether the account wrote it.
         chatId, id: the chat, if there is no ``remoteJid``.
         callerPn: another name of ``chatId``, if it is a person: in calls of Baileys 7.
+        phoneNumber, lid: other names of ``id``, if it is a person: in contacts of Baileys 7.
     """
 
     remoteJid: Any = None  # noqa: N815 -- the names in the payload
@@ -83,6 +84,8 @@ class ChatFields(msgspec.Struct):
     fromMe: Any = None  # noqa: N815
     chatId: Any = None  # noqa: N815
     callerPn: Any = None  # noqa: N815
+    phoneNumber: Any = None  # noqa: N815
+    lid: Any = None
     id: Any = None
 
 
@@ -90,6 +93,7 @@ _OTHER_NAMES = {
     "remoteJid": ("remoteJidAlt", "remoteJidLid"),
     "participant": ("participantAlt", "participantPn", "participantLid"),
     "chatId": ("callerPn",),
+    "id": ("phoneNumber", "lid"),
 }
 # What the account wrote has the account's own number there.
 _NAMES_OF_WRITER = ("senderPn", "senderLid", "previousRemoteJid")
@@ -112,7 +116,7 @@ def jids_of(key: Mapping[str, Any], field: str = "remoteJid") -> tuple[str, ...]
     if field == "participant" and isinstance(chat, str) and chat.endswith("@broadcast"):
         # Baileys 7 has the number behind the writer's "@lid" there, which is no name of the broadcast.
         fields += _OTHER_NAMES["remoteJid"]
-    elif field == "chatId" and not (isinstance(caller := key.get(field), str) and caller.endswith(_PEOPLE)):
+    elif field in ("chatId", "id") and not (isinstance(one := key.get(field), str) and one.endswith(_PEOPLE)):
         fields = (field,)
     elif field == "remoteJid" and isinstance(chat, str) and chat:
         if not chat.endswith(_PEOPLE):
@@ -154,7 +158,7 @@ class _Payload(ChatFields):
 
 
 # Of a message, without the id: the same for many messages.
-_NAMED = [name for name in ChatFields.__struct_fields__ if name != "id"]
+_NAMED = [name for name in ChatFields.__struct_fields__ if name not in ("phoneNumber", "lid", "id")]
 # No network has longer ones, and all of them are remembered.
 _Name = Annotated[str, Meta(max_length=255)] | None
 _TYPES = {"id": (str, ""), "fromMe": (bool | None, None)}

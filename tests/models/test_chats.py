@@ -23,6 +23,7 @@ STATUS = "status@broadcast"
         ("5516988887777@c.us", ANA),
         ("5516988887777:0@c.us", ANA),
         ("5516988887777:99@hosted", ANA),
+        ("5516988887777.0:90@s.whatsapp.net", ANA),
         ("187654321098765:3@lid", LID),
         ("187654321098765:99@hosted.lid", LID),
         # no persons of WhatsApp
@@ -85,6 +86,14 @@ ABOUT: dict[str, tuple[Any, tuple[str, ...]]] = {
     "a label": ({"labelId": "6", "chatId": "5516988887777@c.us"}, (ANA,)),
     "a call of Baileys 7": ({"id": "C", "chatId": LID, "from": LID, "callerPn": ANA}, (ANA,)),
     "a call in a group": ({"id": "C", "chatId": GROUP, "callerPn": ANA}, (GROUP,)),
+    "a contact of Baileys 7": ({"id": LID, "phoneNumber": ANA, "notify": "Ana"}, (ANA,)),
+    "a contact with its hidden id": ({"id": ANA, "lid": LID}, (ANA,)),
+    "contacts of Baileys 7": (
+        [{"id": LID, "phoneNumber": ANA}, {"id": "2@lid", "lid": "2@lid"}],
+        (ANA, "2@lid"),
+    ),
+    "a group with a number": ({"id": GROUP, "phoneNumber": ANA}, (GROUP,)),
+    "a record with a number": ({"id": "cm4x8y0", "phoneNumber": ANA}, ()),
     "a caller alone": ({"id": "C", "callerPn": ANA}, ()),
     "who is writing": ({"id": "5516988887777@c.us", "presences": {}}, (ANA,)),
     "members of a group": ({"id": GROUP, "participants": [ANA]}, (GROUP,)),
