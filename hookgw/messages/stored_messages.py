@@ -317,11 +317,10 @@ def layers(message: Any) -> Iterator[dict[str, Any]]:
         if not isinstance(message, dict):
             return
         yield message
-        inside = (
-            (name, message[name]) for name in (*WRAPPERS, *_HOLDERS) if isinstance(message.get(name), dict)
-        )
-        name, inner = next(inside, ("", None))
-        message = inner.get("message") if name in WRAPPERS else inner
+        inside = (name for name in (*WRAPPERS, *_HOLDERS) if isinstance(message.get(name), dict))
+        if (name := next(inside, None)) is None:
+            return
+        message = message[name].get("message") if name in WRAPPERS else message[name]
 
 
 def unwrapped(message: Any) -> tuple[str | None, dict[str, Any]]:
