@@ -43,7 +43,7 @@ EVERYTHING: dict[str, Any] = {
 VARIANTS = {"single": SINGLE, "fleet": FLEET, "everything": EVERYTHING}
 
 # Without a cluster to ask; a helm that was built by hand takes its version for 1.20.
-TEMPLATE = ("template", "shop", str(CHART), "--kube-version", "1.31.0")
+WITHOUT_CLUSTER = (str(CHART), "--kube-version", "1.31.0")
 
 Objects = dict[str, dict[str, Any]]
 """By kind and name."""
@@ -57,8 +57,8 @@ def helm(tmp_path: Path, *args: str, values: dict[str, Any]) -> subprocess.Compl
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=home)
 
 
-def render(tmp_path: Path, values: dict[str, Any]) -> Objects:
-    done = helm(tmp_path, *TEMPLATE, values=values)
+def render(tmp_path: Path, values: dict[str, Any], release: str = "shop") -> Objects:
+    done = helm(tmp_path, "template", release, *WITHOUT_CLUSTER, values=values)
     assert done.returncode == 0, done.stderr
     found = [one for one in yaml.safe_load_all(done.stdout) if one]
     return {f"{one['kind']} {one['metadata']['name']}": one for one in found}
@@ -121,7 +121,7 @@ def test_helm_lints_it(tmp_path: Path, variant: str) -> None:
 
 @needs_helm
 def test_every_template_is_rendered(tmp_path: Path) -> None:
-    done = helm(tmp_path, *TEMPLATE, values=EVERYTHING)
+    done = helm(tmp_path, "template", "shop", *WITHOUT_CLUSTER, values=EVERYTHING)
     rendered = {*re.findall(r"^# Source: hookgw/templates/(.+)$", done.stdout, re.MULTILINE)}
     assert rendered == {path.name for path in (CHART / "templates").glob("*.yaml")}
     for one in yaml.safe_load_all(done.stdout):
@@ -241,6 +241,34 @@ def test_probes_and_metrics_are_asked_below_the_base_path(tmp_path: Path) -> Non
 
 
 @needs_helm
+def test_a_configuration_of_comments_is_an_empty_one(tmp_path: Path) -> None:
+    objects = render(tmp_path, {"config": None})
+    assert settings_of(objects, tmp_path).server.base_path == ""
+
+
+@needs_helm
+def test_a_text_stays_one_that_reads_as_something_else(tmp_path: Path) -> None:
+    own = {
+        "existingSecret": "007",
+        "persistence": {"size": "10", "storageClass": "1"},
+        "ingress": {"enabled": True, "host": "2026", "className": "true", "tlsSecret": "12"},
+        "serviceMonitor": {"enabled": True, "interval": "30"},
+    }
+    objects = render(tmp_path, own, release="2026")
+    stateful = objects["StatefulSet 2026-hookgw"]
+    (claim,) = stateful["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["storageClassName"] == "1"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "10"
+    assert stateful["spec"]["template"]["spec"]["volumes"][1]["secret"]["secretName"] == "007"
+    ingress = objects["Ingress 2026-hookgw"]["spec"]
+    assert (ingress["ingressClassName"], ingress["tls"][0]["secretName"]) == ("true", "12")
+    (endpoint,) = objects["ServiceMonitor 2026-hookgw"]["spec"]["endpoints"]
+    assert (endpoint["interval"], endpoint["authorization"]["credentials"]["name"]) == ("30", "007")
+    for one in objects.values():
+        assert one["metadata"]["labels"]["app.kubernetes.io/instance"] == "2026"
+
+
+@needs_helm
 def test_secrets_are_in_the_secret_alone(tmp_path: Path) -> None:
     secrets = {
         "globalKey": "the-global-key-0123",
@@ -278,9 +306,19 @@ def test_a_secret_of_your_own_replaces_the_charts(tmp_path: Path) -> None:
         ({"postgresql": {"url": "mysql://db"}}, "postgresql"),
         ({"replicas": 3}, "replicas"),
         ({"ingress": {"enabled": True}}, "ingress.enabled needs ingress.host."),
+        # Helm takes an empty block for one that is to go.
+        ({"fleet": None}, "missing property 'fleet'"),
+        ({"postgresql": {"url": None}}, "missing property 'url'"),
+        # What Kubernetes refuses with the name of a field of Go.
+        ({"podAnnotations": {"prometheus.io/scrape": True}}, "/podAnnotations/prometheus.io~1scrape"),
+        ({"nodeSelector": {"gpu": True}}, "/nodeSelector/gpu"),
+        ({"service": {"annotations": {"port": 8080}}}, "/service/annotations/port"),
+        ({"ingress": {"annotations": {"size": 0}}}, "/ingress/annotations/size"),
+        ({"serviceMonitor": {"labels": {"release": 1}}}, "/serviceMonitor/labels/release"),
+        ({"extraEnv": [{"name": "HOOKGW_LOG__LEVEL", "value": 5}]}, "/extraEnv/0/value"),
     ],
 )
 def test_a_wrong_value_stops_the_installation(tmp_path: Path, values: dict[str, Any], said: str) -> None:
-    done = helm(tmp_path, *TEMPLATE, values=values)
+    done = helm(tmp_path, "template", "shop", *WITHOUT_CLUSTER, values=values)
     assert done.returncode != 0
     assert said in done.stderr

@@ -33,7 +33,8 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @needs_systemd
 def test_systemd_accepts_the_unit(unit: Path) -> None:
     done = analyze("verify", unit)
-    assert (done.returncode, done.stderr) == (0, "")
+    # It also complains of other units of this machine.
+    assert (done.returncode, [line for line in done.stderr.splitlines() if unit.name in line]) == (0, [])
 
 
 @needs_systemd

@@ -8,7 +8,7 @@
 
 {{- define "hookgw.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "hookgw.labels" -}}
@@ -34,5 +34,5 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* What all paths begin with; empty for nothing. */}}
 {{- define "hookgw.basePath" -}}
-{{- (.Values.config.server).base_path -}}
+{{- ((.Values.config).server).base_path -}}
 {{- end -}}
