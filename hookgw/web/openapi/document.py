@@ -52,6 +52,7 @@ _PATH_PARAMETERS = {
 """For each variable in paths: its name in the document, its schema and its meaning."""
 _SECOND = frozenset(
     {
+        ("GET", "/apply"),
         ("GET", "/chat/findChats/<instance>"),
         ("DELETE", "/webhook/backfill/<instance>"),
         ("DELETE", "/webhook/backfill/<instance>/<label>"),
@@ -61,9 +62,10 @@ _SECOND = frozenset(
 _ALSO_PER_INSTANCE = frozenset(
     {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
     | {"/delivery/list", "/delivery/replay", "/delivery/cancel", "/event/list"}
+    | {"/diagnosis", "/figures/find"}
 )
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
-_ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind", "/cancel/<instance>/<name>": "One"}
+_ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind", "/cancel/<instance>/<name>": "One", "/<path:page>": "Page"}
 """Ends of paths that also exist without them, and of the operation ids of these paths."""
 _ENCODING = "It may be compressed, with `content-encoding: gzip`."
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
@@ -115,7 +117,12 @@ def build_document(
         paths.setdefault(document_path(route.path), {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
-        "info": {"title": "hookgw", "version": __version__, "description": INTRODUCTION},
+        "info": {
+            "title": "hookgw",
+            "version": __version__,
+            "license": {"name": "MIT", "identifier": "MIT"},
+            "description": INTRODUCTION,
+        },
         "servers": [{"url": base_path or "/"}],
         "tags": [{"name": tag} for tag in dict.fromkeys(route.operation.tag for route in known)],
         "security": [{"apikey": []}, {"bearer": []}],
