@@ -34,6 +34,7 @@ class SentMessage(Struct, frozen=True, kw_only=True, rename="camel"):
         message_type: the kind of content.
         message_timestamp: when it was sent, in seconds since the epoch.
         status: its status, such as `PENDING` or `SERVER_ACK`.
+        source: what it was sent with, such as `web`.
     """
 
     key: SentKey
@@ -41,6 +42,7 @@ class SentMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     message_type: str | UnsetType = UNSET
     message_timestamp: int | UnsetType = UNSET
     status: str | UnsetType = UNSET
+    source: str | UnsetType = UNSET
 
 
 class EditedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -49,10 +51,14 @@ class EditedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     Attributes:
         key: names the message.
         message: its new content.
+        message_type: the kind of content.
+        message_timestamp: of the message or of its edit, in seconds since the epoch.
     """
 
     key: SentKey | UnsetType = UNSET
     message: dict[str, Any] | UnsetType = UNSET
+    message_type: str | UnsetType = UNSET
+    message_timestamp: int | UnsetType = UNSET
 
 
 class DeletedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -63,12 +69,14 @@ class DeletedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
         remote_jid: the chat.
         from_me: whether the account itself sent it.
         status: always `DELETED`.
+        message_timestamp: when it was deleted, in seconds since the epoch.
     """
 
     id: str | UnsetType = UNSET
     remote_jid: str | UnsetType = UNSET
     from_me: bool | UnsetType = UNSET
     status: str | UnsetType = UNSET
+    message_timestamp: int | UnsetType = UNSET
 
 
 class FoundNumber(Struct, frozen=True, kw_only=True):

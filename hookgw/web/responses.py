@@ -29,10 +29,12 @@ class Messages(Struct, frozen=True):
     Attributes:
         message: sentences that say what is wrong, where, and what would be right.
         errors: an id with values for each entry of `message`, in its order.
+        code: the messaging network's own code, such as `M_FORBIDDEN`, if it refused with one.
     """
 
     message: Annotated[list[str], Meta(min_length=1)]
     errors: Annotated[list[ErrorId], Meta(min_length=1)]
+    code: str | UnsetType = UNSET
 
 
 class Refusal(Struct, frozen=True):

@@ -79,7 +79,7 @@ def error_body(
     sentences = [str(message) for message in messages]
     # The document of such a gateway says that the list has a list.
     shown: Any = [sentences] if is_nested else [*unknown, *sentences]
-    # Those of hookgw's own, which the document describes as ApiError, lack the code.
+    # Those of hookgw's own lack the code.
     reasons = Refusal(shown, errors, msgspec.UNSET if code is None else code)
     return msgspec.json.encode(NetworkError(status, phrase_of(status), reasons))
 

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from hookgw import Gateway, describes
+from hookgw.connectors import sent_data, text_data
 from tests.api.conftest import open_client
 from tests.public.app import request_schemas
 from tests.public.config import Settings
@@ -95,6 +96,22 @@ async def test_every_schema_is_valid_and_used(document: dict[str, Any]) -> None:
         assert schema.get("description"), name
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
         assert f"#/components/schemas/{name}" in set(refs(document)), name
+
+
+async def test_what_every_connector_returns_has_a_type(document: dict[str, Any]) -> None:
+    """Generated clients keep only the fields of their types."""
+    returned = {
+        "SentMessage": sent_data({}, ("conversation", "Oi"), 0, status="PENDING", source="web"),
+        "EditedMessage": text_data({}, "Oi", 0),
+    }
+    for name, data in returned.items():
+        assert data.keys() <= document["components"]["schemas"][name]["properties"].keys()
+
+
+async def test_the_code_of_a_network_has_a_type_with_every_status(document: dict[str, Any]) -> None:
+    """A connector may choose a status that hookgw itself uses, such as 429."""
+    for name in ("Messages", "Refusal"):
+        assert document["components"]["schemas"][name]["properties"]["code"]["type"] == "string"
 
 
 async def test_every_field_of_a_response_has_a_meaning(document: dict[str, Any]) -> None:
