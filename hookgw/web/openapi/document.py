@@ -65,7 +65,12 @@ _ALSO_PER_INSTANCE = frozenset(
     | {"/diagnosis", "/figures/find"}
 )
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
-_ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind", "/cancel/<instance>/<name>": "One", "/<path:page>": "Page"}
+_ENDS = {
+    "/<label>": "Labelled",
+    "/<kind>": "OfKind",
+    "/cancel/<instance>/<name>": "One",
+    "/<path:page>": "Page",
+}
 """Ends of paths that also exist without them, and of the operation ids of these paths."""
 _ENCODING = "It may be compressed, with `content-encoding: gzip`."
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
