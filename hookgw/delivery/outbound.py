@@ -26,7 +26,7 @@ from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_PLUGIN_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.http.resolver import Resolve, SystemResolver
+from hookgw.delivery.http.resolver import LookupsOfTrio, Resolve, SystemResolver
 from hookgw.delivery.http.stream import TlsStream
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.kernel.target_url import parse_destination
@@ -147,6 +147,9 @@ class OutboundHttp:
 
         Start this with ``nursery.start`` before the first exchange, and cancel it after the last one.
         """
+        if self.names is not None:
+            # For the rest of the run, also for another gateway in it.
+            trio.socket.set_custom_hostname_resolver(LookupsOfTrio(self.names))
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._deadlines.run)

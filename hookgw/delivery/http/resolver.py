@@ -20,6 +20,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 import outcome
@@ -53,6 +54,9 @@ RESERVED = 4
 
 LOOKUP_REFUSED_FOR = 60.0
 """Seconds after a refused thread in which new and slow names have fewer."""
+
+_USUAL = (0, socket.SOCK_STREAM, 0, 0)
+"""The options of a lookup for a connection; the resolver shares only those."""
 
 MAX_REMEMBERED_LOOKUPS = 10_000
 """Names of which the speed is remembered; the name that was not asked for longest is forgotten first."""
@@ -165,6 +169,34 @@ class SystemResolver:
         self.was_fast.move_to_end(host)
         if len(self.was_fast) > MAX_REMEMBERED_LOOKUPS:
             self.was_fast.popitem(last=False)
+
+
+class LookupsOfTrio(trio.abc.HostnameResolver):
+    """Gives Trio's own lookups, as of calls between nodes and of plugins' clients, a resolver's threads.
+
+    Trio makes them in the threads that all other blocking calls share, among them TLS handshakes, and leaves
+    one behind for each caller that gave up: with silent name servers, none would be left within a minute.
+    """
+
+    def __init__(self, resolver: SystemResolver) -> None:
+        self._resolver = resolver
+
+    async def getaddrinfo(
+        self,
+        host: bytes | None,
+        port: bytes | str | int | None,
+        family: int = 0,
+        type: int = 0,  # noqa: A002 -- as getaddrinfo names it
+        proto: int = 0,
+        flags: int = 0,
+    ) -> Any:
+        if host is not None and isinstance(port, int) and (family, type, proto, flags) == _USUAL:
+            return await self._resolver(host.decode("ascii"), port, type=type)
+        call = partial(socket.getaddrinfo, host, port, family, type, proto, flags)
+        return await trio.to_thread.run_sync(call, abandon_on_cancel=True)
+
+    async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
+        return await trio.to_thread.run_sync(socket.getnameinfo, sockaddr, flags, abandon_on_cancel=True)
 
 
 class _Lookup:

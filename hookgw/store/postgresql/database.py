@@ -25,6 +25,7 @@ from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.postgresql.environment import READ_ONLY, prepare
+from hookgw.store.postgresql.host_names import HostNames
 from hookgw.store.postgresql.identity import Identity
 from hookgw.store.postgresql.schema import missing_tables
 from hookgw.store.reader import ConnectionReader
@@ -107,7 +108,8 @@ class Server:
         name = str(given.get("application_name", "hookgw"))[: 62 - TOKEN_LENGTH]
         # The encoding in which hookgw and the server talk, whatever the environment of either presets.
         named = {"application_name": f"{name} {self.token}", "client_encoding": "UTF8"}
-        self._conninfo = make_conninfo("", **(usual | given | named))
+        self._parameters = usual | given | named
+        self._names = HostNames()
         hosts = str(given.get("host") or given.get("hostaddr") or "localhost").split(",")
         ports = str(given.get("port") or 5432).split(",")
         ports *= len(hosts) if len(ports) == 1 else 1
@@ -143,15 +145,18 @@ class Server:
                 wait for a connection to the server for long.
             to_adopt: whether it may lead to another server than before.
         """
+        conninfo = ""
         try:
-            connection = psycopg.connect(self._conninfo, autocommit=True)
+            addressed = self._names.addressed(self._parameters, CONNECT_TIMEOUT)
+            conninfo = make_conninfo("", **(self._parameters | addressed))
+            connection = psycopg.connect(conninfo, autocommit=True)
         except psycopg.OperationalError as error:
             if isinstance(error, psycopg.errors.ConnectionTimeout) and time.monotonic() < self._starts_until:
                 return self.connect(patience, opened, to_adopt=to_adopt)
             if READ_ONLY not in str(error):
                 raise
             # A pooler repeats what a server reported before its promotion. The server is asked below.
-            connection = psycopg.connect(self._conninfo, autocommit=True, target_session_attrs="any")
+            connection = psycopg.connect(conninfo, autocommit=True, target_session_attrs="any")
         opened(connection)
         is_writer = patience <= WRITE_PATIENCE
         try:

@@ -16,7 +16,7 @@ from tests.public.delivery import MAX_NEW_LOOKUPS as MAX_NEW
 from tests.public.delivery import MAX_REMEMBERED_LOOKUPS as MAX_REMEMBERED
 from tests.public.delivery import MAX_SLOW_LOOKUPS as MAX_SLOW
 from tests.public.delivery import SLOW_LOOKUP as SLOW
-from tests.public.delivery import SystemResolver
+from tests.public.delivery import LookupsOfTrio, SystemResolver
 
 PATIENCE = 10.0
 HANGS = "hangs"
@@ -341,6 +341,31 @@ async def make_slow(
         await names.wait_open(len(hosts))
         clock.jump(SLOW)
         names.answer()
+
+
+async def test_lookups_of_trio_leave_its_threads_to_others(names: Names) -> None:
+    """Those of calls between nodes, and of plugins' clients, which give up after some seconds."""
+    trio.socket.set_custom_hostname_resolver(LookupsOfTrio(SystemResolver(names)))
+    limiter = trio.to_thread.current_default_thread_limiter()
+    for call in range(int(limiter.total_tokens)):
+        with trio.move_on_after(0.01 if call else 1):
+            await trio.open_tcp_stream("hangs.example", 80)
+    with trio.fail_after(PATIENCE):
+        assert await trio.to_thread.run_sync(lambda: "done") == "done"
+    assert names.asked == ["hangs.example"]
+
+
+async def test_other_lookups_of_trio_are_made_as_usual(names: Names) -> None:
+    trio.socket.set_custom_hostname_resolver(LookupsOfTrio(SystemResolver(names)))
+    found = await trio.socket.getaddrinfo("localhost", "http", type=socket.SOCK_STREAM)
+    assert 80 in {entry[4][1] for entry in found}
+    assert await trio.socket.getnameinfo(
+        ("127.0.0.1", 80), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
+    ) == (
+        "127.0.0.1",
+        "80",
+    )
+    assert names.asked == []
 
 
 def test_a_lookup_may_end_after_the_run(names: Names, capfd: pytest.CaptureFixture[str]) -> None:
