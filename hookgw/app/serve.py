@@ -33,6 +33,7 @@ from hookgw.command.process import (
     exempt_started_objects,
     raise_file_limit,
     run_to_end,
+    try_resources,
 )
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.rules import broken_rules
@@ -106,6 +107,7 @@ def prepare_process(settings: Settings, config: Path | None) -> None:
     warn_of_exposed_secrets(config)
     warn_of_unknown_variables()
     limit = raise_file_limit()
+    try_resources()
     shares = divide_open_files(settings.server.max_connections, limit)
     # The address is the first line of a start, unless something is wrong.
     log = logger.info if limit < RECOMMENDED_OPEN_FILES else logger.debug

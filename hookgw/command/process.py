@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import errno
 import gc
+import mmap
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 import structlog
 import trio
 
 from hookgw.command.failure import Failed, ReaderGone
+from hookgw.concurrency.threads import is_refusal
 from hookgw.kernel.errors import HookgwError
 
 T = TypeVar("T")
@@ -27,6 +29,10 @@ ONE_SIGNAL = 0.5
 RECOMMENDED_OPEN_FILES = 16_384
 """Enough for 10,000 lanes with connections, and for the requests of a busy server."""
 MAX_OPEN_FILES = 2**20
+STARTED_FILES = 24
+STARTED_THREADS = 8
+STARTED_MEMORY = 80 * 2**20
+"""What a start takes, beside its output: without a client or a receiver, and without the stacks."""
 THREADS_WITHIN = 3.0
 """Seconds in which threads of plugins may end."""
 
@@ -63,14 +69,18 @@ def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:
 
 
 def messages_of(error: Exception) -> list[str] | None:
-    """Return the messages of every error in a group, or ``None`` if one of the errors is a bug."""
+    """Return the messages of every error in a group, each once, or ``None`` if one of the errors is a bug."""
     if isinstance(error, HookgwError | Failed):
         return list(error.messages)
+    if is_refusal(error) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return list(scarcity(error))
     if not isinstance(error, ExceptionGroup):
         return None
     found = [messages_of(inner) for inner in error.exceptions]
     # One bug among expected errors makes the whole group a bug: its traceback must not get lost.
-    return None if None in found else [line for lines in found if lines for line in lines]
+    if None in found:
+        return None
+    return list(dict.fromkeys(line for lines in found if lines for line in lines))
 
 
 async def cancel_on_signal(
@@ -120,6 +130,40 @@ def end_without_threads(code: int) -> None:
 
     if left:
         threading.Thread(target=end, daemon=True).start()
+
+
+def try_resources() -> None:
+    """Take what a start takes of the system, and give it back.
+
+    Raises:
+        Failed: the system refuses it. A start would wait for a thread without end, in silence if that of the
+            output is missing, or take a lack of descriptors or memory for a fault of a file or a plugin.
+    """
+    is_tried = threading.Event()
+    threads = [threading.Thread(target=is_tried.wait, daemon=True) for _ in range(STARTED_THREADS)]
+    with ExitStack() as stack:
+        try:
+            for _ in range(STARTED_FILES // 2):
+                for descriptor in os.pipe():  # no file, which may be missing
+                    stack.callback(os.close, descriptor)
+            stack.enter_context(mmap.mmap(-1, STARTED_MEMORY))
+            for thread in threads:
+                thread.start()
+                stack.callback(thread.join)
+        except (OSError, RuntimeError, MemoryError) as error:
+            raise Failed(*scarcity(error)) from error
+        finally:
+            is_tried.set()
+
+
+def scarcity(error: Exception) -> tuple[str, ...]:
+    what = f"The system refuses hookgw memory, a thread or an open file: {str(error) or 'out of memory'}."
+    fix = (
+        "Raise the limits of the process: memory (ulimit -v, ulimit -d; LimitAS=, LimitDATA= in systemd), "
+        "threads (ulimit -u; LimitNPROC=, TasksMax= in systemd; podPidsLimit in Kubernetes) and open files "
+        "(ulimit -Hn; LimitNOFILE= in systemd)."
+    )
+    return what, fix
 
 
 def raise_file_limit() -> int:

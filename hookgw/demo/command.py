@@ -14,7 +14,7 @@ from hookgw.app.server import open_server
 from hookgw.command.failure import Failed
 from hookgw.command.logging_setup import configure_logging
 from hookgw.command.output import available_width, say
-from hookgw.command.process import run_to_end
+from hookgw.command.process import run_to_end, try_resources
 from hookgw.config.settings import Settings
 from hookgw.demo.board import verdict
 from hookgw.demo.invitation import Invitation
@@ -55,6 +55,7 @@ def demo(once: bool) -> None:
     with temporary as folder:
         settings = demo_settings(Path(folder))
         configure_logging(settings.log, sys.stderr)
+        try_resources()
         is_flawless = run_to_end(run, settings, once)
     # Without --once a signal ends the demo, usually with events still pending: that is no failure.
     if once and not is_flawless:

@@ -1,5 +1,6 @@
 """How the process ends, and its limits."""
 
+import errno
 import gc
 import resource
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.public.command import (
     exempt_started_objects,
     raise_file_limit,
     run_to_end,
+    scarcity,
     tune_garbage_collector,
 )
 from tests.public.kernel import StartError
@@ -47,6 +49,9 @@ async def fail(error: Exception) -> None:
             "No.\nNor this.",
         ),
         (HookgwError(), "Internal Server Error"),
+        (MemoryError(), "\n".join(scarcity(MemoryError()))),
+        (ExceptionGroup("", [MemoryError(), MemoryError()]), "\n".join(scarcity(MemoryError()))),
+        (OSError(errno.ENOMEM, "no"), "\n".join(scarcity(OSError(errno.ENOMEM, "no")))),
     ],
 )
 def test_expected_errors_become_messages(error: Exception, message: str) -> None:

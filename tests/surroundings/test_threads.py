@@ -1,11 +1,11 @@
-"""A system that has few threads to give, and tenants whose names never resolve."""
+"""A system that has few threads, or little else, to give, and tenants whose names never resolve."""
 
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -154,6 +154,31 @@ def test_names_that_do_not_resolve_take_only_the_threads_that_are_left(limit: in
                 else:
                     gateway.popen.send_signal(signal.SIGKILL)
         assert len(set(got)) == emitted
+
+
+@pytest.mark.parametrize("limit", ["--nofile=20", "--data=100000000", "--as=250000000"])
+def test_a_start_for_which_the_system_has_too_little_is_refused_with_what_to_raise(
+    tmp_path: Path, limit: str
+) -> None:
+    _refuses_to_start(tmp_path, ["prlimit", limit])
+
+
+@pytest.mark.parametrize("threads", [1, 5])
+def test_a_start_with_too_few_threads_is_refused_with_what_to_raise(threads: int) -> None:
+    uid = other_uid()
+    with folder_of(uid) as folder:
+        _refuses_to_start(folder, [*as_user(uid), "prlimit", f"--nproc={threads}"])
+
+
+def _refuses_to_start(folder: Path, limited: Sequence[str]) -> None:
+    with (
+        (folder / "errors").open("w+") as errors,
+        surrounded(folder, prefix=limited, stderr=errors) as gateway,
+    ):
+        assert gateway.popen.wait(timeout=PATIENCE) == 1
+        errors.seek(0)
+        assert "Raise the limits of the process" in errors.read()
+    assert not (folder / "data").exists()
 
 
 def _add_tenant(gateway: Surrounded, number: int) -> None:
