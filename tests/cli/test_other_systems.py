@@ -154,7 +154,7 @@ sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from tests.support.other_systems import pretend_macos
 pretend_macos()
-from hookgw.config import divide_open_files
+from hookgw.config.open_files import divide_open_files
 from hookgw.delivery.http.client_tls import load_certificate
 from hookgw.store.sqlite import backup
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

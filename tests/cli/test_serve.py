@@ -27,7 +27,7 @@ PROGRAM = ("-m", "hookgw")
 LIMITED = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512))
-from hookgw.command import main
+from hookgw.command.group import main
 main()
 """
 
@@ -223,7 +223,7 @@ def test_a_missing_file_prevents_the_start(tmp_path: Path) -> None:
 
 
 BROKEN_DISPATCHER = """
-from hookgw.lanes import Dispatcher
+from hookgw.lanes.dispatcher import Dispatcher
 def dispatch(self, deliveries):
     raise RuntimeError("a bug in the dispatcher")
 Dispatcher.dispatch = dispatch

@@ -24,7 +24,7 @@ END = 45.0
 """Seconds after an attack within which attacker and victim must report."""
 
 _MAIN = """
-from hookgw.command import main
+from hookgw.command.group import main
 main(prog_name="hookgw")
 """
 

@@ -55,7 +55,7 @@ def test_a_shared_secret_signs_and_verifies_with_the_same_bytes() -> None:
 def test_ed25519_is_imported_with_the_first_such_key() -> None:
     source = """if True:
         import sys
-        from hookgw.kernel import Signature, make_secret
+        from hookgw.kernel.signing_keys import Signature, make_secret
         make_secret(Signature.V1)
         sys.exit("cryptography" in sys.modules)"""
     assert subprocess.run([sys.executable, "-c", source], check=False).returncode == 0

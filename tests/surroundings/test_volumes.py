@@ -21,7 +21,7 @@ NO_HOME = ["env", "-u", "HOME", "-u", "USER", "-u", "LOGNAME"]
 CHECK = """
 import sys
 from pathlib import Path
-from hookgw.config import everything_in, first_trouble
+from hookgw.config.file_permissions import everything_in, first_trouble
 print(first_trouble(everything_in(Path(sys.argv[1]))))
 """
 

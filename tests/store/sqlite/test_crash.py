@@ -20,9 +20,9 @@ APPEND = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.concurrency import Clock
+from hookgw.concurrency.clock import Clock
 from hookgw import DeliveryState
-from hookgw.records import Settlement
+from hookgw.records.deliveries import Settlement
 from hookgw import Event
 from hookgw.store import Append, open_store
 
@@ -56,8 +56,8 @@ FILL = """
 import resource, signal, sys
 from pathlib import Path
 import trio
-from hookgw.concurrency import Clock
-from hookgw.kernel import StorageUnavailable
+from hookgw.concurrency.clock import Clock
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw import Event
 from hookgw.store import Append, open_store
 
@@ -89,7 +89,7 @@ PRUNE = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.concurrency import Clock
+from hookgw.concurrency.clock import Clock
 from hookgw.store import history as pruning, open_store
 from hookgw.store.sqlite import history
 
@@ -192,9 +192,9 @@ REPLAY = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.concurrency import Clock
-from hookgw.records import LaneRule
-from hookgw.records import Ordering
+from hookgw.concurrency.clock import Clock
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import ReplayQuery, open_store
 from hookgw.store import steps
 

@@ -34,7 +34,7 @@ with hold_lock(Path(sys.argv[1])):
 OPEN_AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from hookgw.kernel import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.store.sqlite.database import open_database
 if os.geteuid() == 0:
     os.setuid(65534)

@@ -212,7 +212,7 @@ async def test_what_is_put_in_the_clear_at_run_time_is_not_read(path: Path) -> N
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from hookgw.config import MasterKeys
+from hookgw.config.master_keys import MasterKeys
 from hookgw.store.sqlite import reencrypt
 from hookgw.store.sqlite.database import open_database
 
