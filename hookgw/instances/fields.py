@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from hookgw.kernel.audited import Audited, text_of
-from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import (
     REQUIRED,
     Field,
@@ -24,7 +23,7 @@ from hookgw.kernel.fields import (
     request_schema,
     write_length,
 )
-from hookgw.kernel.json_fields import TOO_LONG, as_object, as_text, duration
+from hookgw.kernel.json_fields import as_object, as_text, duration, text_at_most
 from hookgw.kernel.language import N_
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, ref
@@ -156,14 +155,7 @@ OPTIONS = (
 """The options of every instance, whatever its connector: of ``create`` and of ``/instance/options``."""
 
 
-def _check_setting(value: Any, where: str) -> str:
-    text = as_text(value, where)
-    if len(text) > MAX_SETTING:
-        raise Invalid(TOO_LONG(where=where, most=MAX_SETTING, count=len(text)))
-    return text
-
-
-_TEXT = Line(_check_setting, {"type": "string", "maxLength": MAX_SETTING}, str, empty="")
+_TEXT = Line(text_at_most(MAX_SETTING), {"type": "string", "maxLength": MAX_SETTING}, str, empty="")
 
 
 def _setting(name: str, kind: Kind, meaning: str, label: str) -> Field:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, TypeVar
 
 from hookgw.kernel.errors import Invalid, WrongFields
@@ -205,6 +205,23 @@ def as_text(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise Invalid(NOT_STRING(where=where, kind=kind_of(value)))
     return value
+
+
+def check_count(items: Sized, most: int, where: str, complaint: Callable[..., Sentence]) -> None:
+    """Raise ``Invalid`` with a sentence of ``where``, ``count`` and ``most`` if there are too many items."""
+    if len(items) > most:
+        raise Invalid(complaint(where=where, count=len(items), most=most))
+
+
+def text_at_most(longest: int) -> Check[str]:
+    """Return a check for a string of at most so many characters; it may be empty."""
+
+    def check(value: Any, where: str) -> str:
+        text = as_text(value, where)
+        check_count(text, longest, where, TOO_LONG)
+        return text
+
+    return check
 
 
 def text_up_to(longest: int) -> Check[str]:

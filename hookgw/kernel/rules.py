@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import MASKED, NOT_STRING, as_object, as_text, kind_of, show_name
+from hookgw.kernel.json_fields import MASKED, NOT_STRING, as_object, as_text, check_count, kind_of, show_name
 from hookgw.kernel.masking import MASK, is_masked, without_user
 from hookgw.kernel.schema_parts import Schema
 from hookgw.kernel.schemes import PULL_URL, scheme_of
@@ -16,6 +16,9 @@ from hookgw.kernel.target_url import parse_destination, parse_target
 
 # Receivers commonly refuse a request head of more than 8 KiB; hookgw's own headers need a part of it.
 MAX_HEADERS = 32
+_TOO_MANY = Sentence.declared(
+    "headers.too_many", "{where} has {count:,} headers; at most {most} are allowed."
+)
 # Of all names and values together.
 MAX_BYTES = 4096
 
@@ -65,14 +68,7 @@ def check_headers(value: Any, where: str, reserved: frozenset[str] = frozenset()
         Invalid: a name or value cannot be sent, a name is reserved, or the headers are too many or too long.
     """
     headers = as_object(value, where)
-    if len(headers) > MAX_HEADERS:
-        raise Invalid.of(
-            "headers.too_many",
-            "{where} has {count:,} headers; at most {most} are allowed.",
-            where=where,
-            count=len(headers),
-            most=MAX_HEADERS,
-        )
+    check_count(headers, MAX_HEADERS, where, _TOO_MANY)
     problems: list[Sentence] = []
     names = [name.lower() for name in headers]
     for name, text in headers.items():

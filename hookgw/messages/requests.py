@@ -17,7 +17,6 @@ import msgspec
 from hookgw.kernel.errors import Invalid, WrongFields
 from hookgw.kernel.json_fields import (
     NOT_STRING,
-    TOO_LONG,
     Check,
     Fields,
     as_bool,
@@ -28,6 +27,7 @@ from hookgw.kernel.json_fields import (
     kind_of,
     list_of,
     one_of,
+    text_at_most,
     text_up_to,
     whole_number,
 )
@@ -356,19 +356,9 @@ def _some_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
     return check_some
 
 
-def _text_at_most(longest: int) -> Check[str]:
-    def check(value: Any, where: str) -> str:
-        text = as_text(value, where)
-        if len(text) > longest:
-            raise Invalid(TOO_LONG(where=where, most=longest, count=len(text)))
-        return text
-
-    return check
-
-
-_line = _text_at_most(MAX_LINE)
-_text_or_empty = _text_at_most(MAX_TEXT)
-_reaction = _text_at_most(MAX_REACTION)
+_line = text_at_most(MAX_LINE)
+_text_or_empty = text_at_most(MAX_TEXT)
+_reaction = text_at_most(MAX_REACTION)
 
 
 def _degrees(most: int) -> Check[float]:
@@ -414,7 +404,7 @@ def _read_key(fields: Fields, *, chat: str | None = None, from_me: bool = False)
     else:
         remote_jid = fields.read(check, chat, "remoteJid")
     from_me = fields.read(as_bool, from_me, "fromMe")
-    participant = fields.pick(_text_at_most(MAX_NUMBER), "participant")
+    participant = fields.pick(text_at_most(MAX_NUMBER), "participant")
     raise_problems(fields)
     return MessageKey(remote_jid=remote_jid, id=message_id, from_me=from_me, participant=participant or None)
 

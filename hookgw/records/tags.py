@@ -7,26 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import as_object, show_name
+from hookgw.kernel.json_fields import as_object, check_count, show_name
 from hookgw.kernel.sentences import Sentence
 
 MOST_TAGS = 16
 TAG_PART = r"[A-Za-z0-9._@-]{1,64}"
 _PART = re.compile(TAG_PART, re.ASCII)
+_TOO_MANY = Sentence.declared("tags.too_many", "{where} has {count:,} tags; at most {most} are allowed.")
+_REPEATED = Sentence.declared(
+    "tags.filter_repeated", "{where} is given {count:,} times; an instance has at most {most} tags."
+)
 _RULE = "1 to 64 letters, digits, '.', '_', '@' or '-'"
 
 
 def check_tags(value: Any, where: str = "tags") -> dict[str, str]:
     """Return the tags of an object, sorted by name. Raise ``Invalid`` with every mistake."""
     given = as_object(value, where)
-    if len(given) > MOST_TAGS:
-        raise Invalid.of(
-            "tags.too_many",
-            "{where} has {count:,} tags; at most {most} are allowed.",
-            where=where,
-            count=len(given),
-            most=MOST_TAGS,
-        )
+    check_count(given, MOST_TAGS, where, _TOO_MANY)
     problems = []
     for name, tag in given.items():
         if not _PART.fullmatch(name):
@@ -66,14 +63,7 @@ def parse_tag(text: str, where: str = "tag") -> tuple[str, str]:
 def parse_tags(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the tags of several texts, as :func:`parse_tag` does; empty ones mean nothing."""
     given = [text for text in texts if text]
-    if len(given) > MOST_TAGS:
-        raise Invalid.of(
-            "tags.filter_repeated",
-            "{where} is given {count:,} times; an instance has at most {most} tags.",
-            where="tag",
-            count=len(given),
-            most=MOST_TAGS,
-        )
+    check_count(given, MOST_TAGS, "tag", _REPEATED)
     return tuple(parse_tag(text) for text in given)
 
 

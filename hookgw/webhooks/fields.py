@@ -36,6 +36,7 @@ from hookgw.kernel.json_fields import (
     as_list,
     as_object,
     as_text,
+    check_count,
     checked_items,
     duration,
     list_of,
@@ -52,6 +53,7 @@ from hookgw.kernel.rules import (
 )
 from hookgw.kernel.schema_parts import DESTINATION_SCHEMA, DURATION_SCHEMA, Length, Schema, Time, ref
 from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.times import rfc3339
@@ -67,6 +69,12 @@ MAX_CONCURRENCY = 64
 MAX_SCHEDULE = 100
 # A registration names the plugins whose options it sets; each unknown name is compared with all known ones.
 MAX_PLUGINS = 100
+_TOO_MANY_PLUGINS = Sentence.declared(
+    "webhook.too_many_plugins", "{where} has {count:,} plugins; at most {most} are allowed."
+)
+_URL_TOO_LONG = Sentence.declared(
+    "url.too_long", "{where} has {count:,} characters; at most {most:,} are allowed."
+)
 
 
 class AskedFields(NamedTuple):
@@ -103,14 +111,7 @@ def _check_url(value: Any, where: str, reading: Reading) -> str:
     if reading.context.enabled:
         return check_destination(value, where)
     url = as_text(value, where)  # any string will do: n8n sends "vazio"
-    if len(url) > MAX_URL:
-        raise Invalid.of(
-            "url.too_long",
-            "{where} has {count:,} characters; at most {most:,} are allowed.",
-            where=where,
-            count=len(url),
-            most=MAX_URL,
-        )
+    check_count(url, MAX_URL, where, _URL_TOO_LONG)
     return url
 
 
@@ -159,14 +160,7 @@ def _check_rate(value: Any, where: str) -> Rate | None:
 def _check_plugins(value: Any, where: str) -> dict[str, Any]:
     """Check that the options of each plugin are an object; the plugins check the content."""
     blocks = as_object(value, where)
-    if len(blocks) > MAX_PLUGINS:
-        raise Invalid.of(
-            "webhook.too_many_plugins",
-            "{where} has {count:,} plugins; at most {most} are allowed.",
-            where=where,
-            count=len(blocks),
-            most=MAX_PLUGINS,
-        )
+    check_count(blocks, MAX_PLUGINS, where, _TOO_MANY_PLUGINS)
     taken: dict[str, Any] = {}
     problems: list[str] = []
     for name, block in blocks.items():

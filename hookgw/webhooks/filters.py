@@ -16,6 +16,7 @@ from hookgw.kernel.json_fields import (
     as_list,
     as_object,
     as_text,
+    check_count,
     kind_of,
     list_of,
     text_up_to,
@@ -29,8 +30,12 @@ MAX_CONDITIONS = 20
 MAX_POINTER = 512
 # Levels of the payload that one look at an event goes through.
 MAX_DEPTH = 16
+_TOO_DEEP = Sentence.declared("filter.too_deep", "{where} has {count} levels; at most {most} are allowed.")
 MAX_IN = 500
 MAX_TEXT = 1024
+_TEXT_TOO_LONG = Sentence.declared(
+    "filter.text_too_long", "{where} has {count:,} characters; at most {most:,} are allowed."
+)
 # Of all conditions together. Lists of registrations show them, and each lane holds its own.
 MAX_CHARACTERS = 32 * 1024
 
@@ -94,14 +99,7 @@ def check_pointer(value: Any, where: str) -> str:
             choices=", ".join(f"/{name}" for name in FIELDS[:-1]),
             fields=FIELDS[-1],
         )
-    if len(tokens) > MAX_DEPTH:
-        raise Invalid.of(
-            "filter.too_deep",
-            "{where} has {count} levels; at most {most} are allowed.",
-            where=where,
-            count=len(tokens),
-            most=MAX_DEPTH,
-        )
+    check_count(tokens, MAX_DEPTH, where, _TOO_DEEP)
     return pointer
 
 
@@ -140,14 +138,8 @@ def _check_scalar(value: Any, where: str) -> Scalar:
             where=where,
             kind=kind_of(value),
         )
-    if isinstance(value, str) and len(value) > MAX_TEXT:
-        raise Invalid.of(
-            "filter.text_too_long",
-            "{where} has {count:,} characters; at most {most:,} are allowed.",
-            where=where,
-            count=len(value),
-            most=MAX_TEXT,
-        )
+    if isinstance(value, str):
+        check_count(value, MAX_TEXT, where, _TEXT_TOO_LONG)
     if isinstance(value, int | float) and not -_MAX_NUMBER < value < _MAX_NUMBER:
         raise Invalid.of("filter.number_range", "{where} must be between -2^63 and 2^63.", where=where)
     return value

@@ -10,7 +10,7 @@ import msgspec
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Block, Field, Input, Line, Option, request_schema
 from hookgw.kernel.host_name import parse_host
-from hookgw.kernel.json_fields import text_up_to
+from hookgw.kernel.json_fields import check_count, text_up_to
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import Schema
 from hookgw.kernel.sentences import Sentence
@@ -19,6 +19,9 @@ from hookgw.records.tls_identity import TlsIdentity, as_pem, fits, read_certific
 MAX_PEM = 32 * 2**10
 """Characters of a PEM text: a certificate has 1 to 3 KiB, and a registration is kept in memory."""
 MAX_CERTIFICATES = 20
+_TOO_MANY = Sentence.declared(
+    "tls.too_many_certificates", "{where} has {count} certificates; at most {most} are allowed."
+)
 MAX_SERVER_NAME = 253
 _check_text = text_up_to(MAX_PEM)
 
@@ -82,14 +85,7 @@ def _check_certificates(value: Any, where: str) -> str:
             "or a damaged one.",
             where=where,
         ) from None
-    if len(certificates) > MAX_CERTIFICATES:
-        raise Invalid.of(
-            "tls.too_many_certificates",
-            "{where} has {count} certificates; at most {most} are allowed.",
-            where=where,
-            count=len(certificates),
-            most=MAX_CERTIFICATES,
-        )
+    check_count(certificates, MAX_CERTIFICATES, where, _TOO_MANY)
     return as_pem(certificates)
 
 
