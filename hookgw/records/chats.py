@@ -44,9 +44,11 @@ def plain_jid(jid: str) -> str:
 def person_names(identifier: str) -> tuple[str, ...]:
     """Return the texts that name a person as a whole, the plain name first.
 
-    A phone number also stands there alone: the Cloud API writes people so (``"wa_id": "5511988887777"``).
+    A phone number also stands there alone: the Cloud API writes people so (``"wa_id": "5511988887777"``). So
+    digits alone are taken for a phone number, too; of a network that has none, no payload has the plain name.
     """
-    plain = plain_jid(identifier)
+    number = identifier.removeprefix("+")
+    plain = number + NUMBER if number.isdecimal() else plain_jid(identifier)
     user = plain.removesuffix(NUMBER)
     return (plain, user, f"+{user}") if user != plain and user.isdecimal() else (plain,)
 

@@ -40,14 +40,14 @@ class Person(NamedTuple):
 
 def person(value: str) -> Person:
     """Return by which texts to look for the person whom an identifier names."""
-    plain = plain_jid(value)
-    user, _, server = plain.partition("@")
+    names = person_names(value)
+    user, _, server = names[0].partition("@")
     # Few payloads have an escaped character, many an escaped line end, which spells none of these texts.
     escape = "\\" if set('"/\\').intersection(value) or not value.isprintable() else "\\u"
     if not user.isdecimal() or server not in SPELLINGS:
-        return Person(person_names(value), (), value, escape)
+        return Person(names, (), value, escape)
     others = [f"{user}{device}{end}" for end in SPELLINGS[server] for device in ("", "[.:_]*")]
-    return Person(person_names(value), (f"{user}[.:_@]*", *others), user, escape)
+    return Person(names, (f"{user}[.:_@]*", *others), user, escape)
 
 
 def names_person(data: bytes, named: Person) -> bool:

@@ -120,7 +120,10 @@ async def test_escapes_in_the_payload_hide_nobody(store: Store) -> None:
     assert len(await found(store, "josé/1")) == 2
 
 
-@pytest.mark.parametrize("value", [ANA, "5511988887777:3@s.whatsapp.net", "5511988887777@c.us"])
+@pytest.mark.parametrize(
+    "value",
+    [ANA, "5511988887777:3@s.whatsapp.net", "5511988887777@c.us", "5511988887777", "+5511988887777"],
+)
 async def test_everything_of_the_event_goes(store: Store, value: str) -> None:
     theirs = event("e1", data=json.dumps({"key": {"remoteJid": ANA}}))
     await store.append([Append(theirs, (("reg_1", "reg_1:0"), ("reg_2", "reg_2:0")))])
