@@ -25,7 +25,7 @@ from hookgw.kernel.json_text import is_same_json
 from hookgw.records.api_keys import Right
 from hookgw.records.events import Event
 from hookgw.web.auth import authorize
-from hookgw.web.body import NDJSON, check_key_again, content_type, parse_in_turns, read_body
+from hookgw.web.body import NDJSON, check_key_again, content_type, parse_in_turns, read_body, without_mark
 from hookgw.web.first_headers import FirstHeaders
 from hookgw.web.needs import Need, Scope
 from hookgw.web.responses import Backlog
@@ -139,7 +139,7 @@ class EmitEndpoint:
             gateway.instances.get(instance)  # 404 comes before any error of the body
         asked: _Asked = notes.get(_ASKED) or notes.setdefault(_ASKED, _read_head(exchange.scope))
         key, lines = asked.key, asked.lines
-        body = await read_body(asked.headers, chunks, self._limit, exchange)
+        body = without_mark(await read_body(asked.headers, chunks, self._limit, exchange))
         reader = EventReader(
             instance,
             gateway.catalog,

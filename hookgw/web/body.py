@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncIterable, AsyncIterator, Generator
 from functools import lru_cache
 from typing import Protocol, TypeVar
@@ -110,6 +111,11 @@ async def read_body(  # noqa: C901 -- reads once from top to bottom
         decoder.finish()
     check_key_again(exchange)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def without_mark(body: bytes) -> bytes:
+    """Return a JSON text without the byte order mark that programs on Windows write before it."""
+    return body.removeprefix(codecs.BOM_UTF8)
 
 
 async def parse_in_turns(exchange: RequestResponse, instance: str, steps: Generator[None, None, _T]) -> _T:

@@ -23,6 +23,7 @@ from hookgw.web.body import (
     in_one_part,
     parse_in_turns,
     read_body,
+    without_mark,
 )
 from hookgw.web.server.client import REQUEST
 from hookgw.web.server.errors import JSON
@@ -151,6 +152,7 @@ async def read_parsed(
 
 async def _parsed(body: bytes, parse: Callable[[Any], _T], max_values: int = MAX_VALUES) -> _T:
     """Decode a body, and parse it, in turns with other long work; raise ``Invalid`` if it is not JSON."""
+    body = without_mark(body)
 
     def steps() -> Generator[None, None, _T]:
         yield

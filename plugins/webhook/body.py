@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from contextlib import suppress
 from typing import Any
@@ -34,11 +35,13 @@ _NOTHING = object()
 def read_body(text: bytes) -> tuple[bytes, Any]:
     """Return a body without what no strict reader takes, and its value.
 
-    JavaScript writes half of an emoji where it cuts a text: that must not cost the event.
+    JavaScript writes half of an emoji where it cuts a text, and programs on Windows a byte order mark: that
+    must not cost the event.
 
     Raises:
         Invalid: it is not JSON.
     """
+    text = text.removeprefix(codecs.BOM_UTF8)
     with suppress(Invalid):
         return text, _decode(text)
     with suppress(ValueError):

@@ -102,6 +102,20 @@ async def test_an_empty_list_of_events_stays_one(client: httpx.AsyncClient) -> N
     assert logged["data"] == []
 
 
+@pytest.mark.parametrize("content_type", ["application/json", "application/x-ndjson"])
+async def test_a_byte_order_mark_before_a_body_is_nothing(
+    content_type: str, client: httpx.AsyncClient
+) -> None:
+    """Programs on Windows write one."""
+    body = b'\xef\xbb\xbf{"event": "CALL", "data": {"id": "1"}}'
+    emitted = await client.post(EMIT, content=body, headers={"content-type": content_type})
+    assert emitted.status_code == 202
+    (logged,) = (await client.get("/event/list/loja1")).json()["events"]
+    assert logged["data"] == {"id": "1"}
+    registration = b'\xef\xbb\xbf{"url": "https://example.com/hook"}'
+    assert (await client.post(SET, content=registration, headers=JSON)).status_code == 201
+
+
 @pytest.mark.parametrize("path", [SET, EMIT])
 @pytest.mark.parametrize(
     ("body", "reason"),

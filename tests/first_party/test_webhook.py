@@ -238,6 +238,14 @@ async def test_a_body_with_too_many_values_is_left_out(
     assert session.events == []
 
 
+async def test_a_byte_order_mark_before_a_body_is_nothing(
+    webhook: ContainedConnector, new_session: NewSession
+) -> None:
+    session = new_session(**BY_HEADER)
+    await webhook.ingest(session, with_token(b'\xef\xbb\xbf{"event": "CALL"}'))
+    assert [event.kind for event in session.events] == ["CALL"]
+
+
 async def test_a_body_that_is_too_long_for_an_event_is_not_decoded(
     webhook: ContainedConnector, new_session: NewSession
 ) -> None:
