@@ -30,6 +30,7 @@ import re
 
 import structlog
 from psycopg import Connection, sql
+from psycopg.errors import InsufficientPrivilege
 
 from hookgw.kernel.errors import StartError
 from hookgw.store.postgresql.record_changes import CHANGES, replace_trigger
@@ -248,8 +249,23 @@ _NAMES = tuple(
 )
 
 
+# As connections set it: the schema alone.
+_CLOSED_SCHEMA = """SELECT nspname FROM pg_namespace
+    WHERE nspname = (parse_ident(current_setting('search_path')))[1]
+    AND NOT has_schema_privilege(oid, 'USAGE')"""
+
+
 def missing_tables(connection: Connection) -> list[str]:
-    """Return the tables and sequences of hookgw that are not there, in the order in which they are made."""
+    """Return the tables and sequences of hookgw that are not there, in the order in which they are made.
+
+    Raises:
+        InsufficientPrivilege: hookgw's user sees none of them.
+    """
+    if row := connection.execute(_CLOSED_SCHEMA).fetchone():
+        schema = row[0]
+        raise InsufficientPrivilege(
+            f"hookgw's user may not use the schema {schema}: GRANT USAGE, CREATE ON SCHEMA {schema} TO …"
+        )
     rows = connection.execute(
         "SELECT name FROM unnest(%s::text[]) name WHERE to_regclass(name) IS NULL", (list(_NAMES),)
     )

@@ -263,6 +263,23 @@ async def test_tables_that_vanish_are_no_bug_of_hookgw(database: Server, postgre
         await count.run(lambda connection: connection.execute("SELECT count(*) FROM bodies"))
 
 
+async def test_tables_that_the_user_may_not_see_are_not_taken_for_missing(
+    database: Server, postgres: PostgresServer
+) -> None:
+    """As after a restore by another user. To restore a backup once more, or to begin anew, would be wrong."""
+    postgres.execute("CREATE ROLE stranger LOGIN")
+    why = rf"may not use the schema {database.schema}: GRANT USAGE"
+    try:
+        stranger = Server(postgres.url().replace("user=hookgw", "user=stranger"), database.schema)
+        with closing(DatabaseSession(stranger)) as session, pytest.raises(StorageUnavailable, match=why):
+            await Reader(session).run(lambda connection: connection.execute("SELECT * FROM bodies"))
+        with pytest.raises(StartError, match=why):
+            async with open_store(stranger, clock=Clock()):
+                pass
+    finally:
+        postgres.execute("DROP ROLE stranger")
+
+
 @needs_pgbouncer
 @pytest.mark.process
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
