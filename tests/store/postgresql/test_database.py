@@ -280,6 +280,26 @@ async def test_tables_that_the_user_may_not_see_are_not_taken_for_missing(
         postgres.execute("DROP ROLE stranger")
 
 
+async def test_rows_that_a_policy_hides_are_not_taken_for_gone(
+    database: Server, postgres: PostgresServer
+) -> None:
+    """Lanes would skip them, and send them again later."""
+    postgres.execute("CREATE ROLE watched LOGIN")
+    postgres.execute(f"GRANT USAGE ON SCHEMA {database.schema} TO watched")
+    postgres.execute(f"GRANT ALL ON {database.schema}.deliveries TO watched")
+    postgres.execute(f"ALTER TABLE {database.schema}.deliveries ENABLE ROW LEVEL SECURITY")
+    try:
+        watched = Server(postgres.url().replace("user=hookgw", "user=watched"), database.schema)
+        with closing(DatabaseSession(watched)) as session:
+            reader = Reader(session)
+            for statement in ("SELECT FROM deliveries", "UPDATE deliveries SET state = state"):
+                with pytest.raises(StorageUnavailable, match="row-level security policy"):
+                    await reader.run(lambda connection, statement=statement: connection.execute(statement))
+    finally:
+        postgres.execute(f"ALTER TABLE {database.schema}.deliveries DISABLE ROW LEVEL SECURITY")
+        postgres.execute("DROP OWNED BY watched; DROP ROLE watched")
+
+
 @needs_pgbouncer
 @pytest.mark.process
 @pytest.mark.parametrize("mode", ["transaction", "statement"])

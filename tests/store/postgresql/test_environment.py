@@ -28,6 +28,7 @@ HOSTILE = {
     "TimeZone": "America/Sao_Paulo",
     "DateStyle": "German, DMY",
     "IntervalStyle": "iso_8601",
+    "row_security": "on",
     "bytea_output": "escape",
     "extra_float_digits": "-15",
     "standard_conforming_strings": "off",
