@@ -40,14 +40,35 @@ from hookgw.records.registrations import Registration
 from hookgw.records.tls_identity import NO_IDENTITY
 
 _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
-# nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
-_NO_CERTIFICATE = b"No required SSL certificate was sent"
-# What nginx, Go (and Caddy), Apache and Tomcat answer with a 400 to a request that comes without TLS.
-_WITHOUT_TLS = re.compile(
-    rb"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server"
-    rb"|speaking plain HTTP to an SSL-enabled|combination of host and port requires TLS"
+# What pages say that a status does not, and what to do then.
+_PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
+    # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
+    (frozenset({400}), re.compile(rb"No required SSL certificate was sent"), NEEDS_CERTIFICATE),
+    # nginx, Go (and Caddy), Apache and Tomcat, to a request that comes without TLS.
+    (
+        frozenset({400}),
+        re.compile(
+            rb"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server"
+            rb"|speaking plain HTTP to an SSL-enabled|combination of host and port requires TLS"
+        ),
+        "Its port wants TLS: use https:// in the URL.",
+    ),
+    # Django, Rails (in production, and in development), Express, Symfony.
+    (
+        frozenset({403, 422}),
+        re.compile(
+            rb"CSRF verification failed|The change you wanted was rejected|InvalidAuthenticityToken"
+            rb"|[Ii]nvalid (?:CSRF|csrf) token"
+        ),
+        "It wants a CSRF token: exempt the URL from it.",
+    ),
+    # Django and Rails in development, Vite. In production, Django and Rails do not say what they miss.
+    (
+        frozenset({400, 403}),
+        re.compile(rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host"),
+        "It does not serve the host of the URL: add that to the hosts which it allows.",
+    ),
 )
-_USE_HTTPS = "Its port wants TLS: use https:// in the URL."
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
@@ -473,10 +494,10 @@ class DeliverySender:
         request_head = response_headers = None
         if outcome is not DELIVERED_OUTCOME:
             error = describe_status(response.status, response.header("location"))
-            if response.status == 400 and _NO_CERTIFICATE in answer:
-                error = f"{error} {NEEDS_CERTIFICATE}"
-            elif response.status == 400 and _WITHOUT_TLS.search(answer):
-                error = f"{error} {_USE_HTTPS}"
+            for statuses, page, advice in _PAGES:
+                if response.status in statuses and page.search(answer):
+                    error = f"{error} {advice}"
+                    break
             if head is not None and self._kept_heads:
                 received = b"\r\n".join(b"%b: %b" % header for header in response.headers)
                 request_head = self._shown_head(head, template, headers)

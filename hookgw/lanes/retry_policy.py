@@ -23,9 +23,9 @@ from hookgw.config.settings import DeliverySettings
 from hookgw.records.deliveries import DeliveryState, Outcome
 from hookgw.records.registrations import Registration
 
-# Outcomes after which another attempt cannot help, and why.
+# Outcomes after which hookgw makes no other attempt, and why.
 _FINAL = {
-    Outcome.REJECTED: "The receiver rejected this payload; sending it again would not help.",
+    Outcome.REJECTED: "The receiver rejected this payload. Once it takes such payloads, send this one again.",
     Outcome.GONE: "The receiver answered 410 Gone: the registration is disabled.",
 }
 

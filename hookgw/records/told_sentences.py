@@ -45,6 +45,8 @@ TEMPLATES = (
     N_("The receiver broke the connection in the middle of its response: {reason}."),
     N_("The receiver broke the connection before the whole request was sent: {reason}."),
     N_("Its port wants TLS: use https:// in the URL."),
+    N_("It wants a CSRF token: exempt the URL from it."),
+    N_("It does not serve the host of the URL: add that to the hosts which it allows."),
     N_("If it always does, its port may want https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."),
     N_("If it always does, it may speak HTTP/2 alone: let it accept HTTP/1.1, too."),
     N_("The receiver speaks HTTP/2 alone. Let it accept HTTP/1.1, too."),
@@ -78,7 +80,7 @@ TEMPLATES = (
     N_("Name or service not known"),
     # Why a delivery is not delivered.
     N_("The retry schedule is exhausted (failed attempts: {count})."),
-    N_("The receiver rejected this payload; sending it again would not help."),
+    N_("The receiver rejected this payload. Once it takes such payloads, send this one again."),
     N_("The receiver answered 410 Gone: the registration is disabled."),
     N_("The receiver was unreachable until the event was older than max_age ({seconds} s)."),
     N_("The receiver did not respond until the event was older than max_age ({seconds} s)."),

@@ -301,6 +301,47 @@ async def test_a_400_for_want_of_tls_says_what_to_do(hookgw_receiver: Receiver, 
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "page"),
+    [
+        (403, b"<h1>Forbidden</h1><p>CSRF verification failed. Request aborted.</p>"),  # Django
+        (422, b"<title>The change you wanted was rejected (422)</title>"),  # Rails
+        (422, b"<h1>ActionController::InvalidAuthenticityToken in Hooks#create</h1>"),  # in development
+        (403, b"<pre>ForbiddenError: invalid csrf token</pre>"),  # Express
+    ],
+)
+async def test_a_page_that_wants_a_csrf_token_is_named(
+    hookgw_receiver: Receiver, status: int, page: bytes
+) -> None:
+    hookgw_receiver.will(answer(status, page))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert (result.attempt.error or "").endswith(". It wants a CSRF token: exempt the URL from it.")
+
+
+@pytest.mark.parametrize(
+    ("status", "page"),
+    [
+        (400, b"<title>DisallowedHost at /hook/</title>"),  # Django, in development
+        (403, b"<h1>Blocked hosts: hooks.example:3000</h1>"),  # Rails, in development
+        (403, b'Blocked request. This host ("hooks.example") is not allowed.'),  # Vite
+    ],
+)
+async def test_a_page_that_refuses_the_host_is_named(
+    hookgw_receiver: Receiver, status: int, page: bytes
+) -> None:
+    hookgw_receiver.will(answer(status, page))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert (result.attempt.error or "").endswith(
+        "It does not serve the host of the URL: add that to the hosts which it allows."
+    )
+
+
+async def test_the_same_words_with_another_status_advise_nothing(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.will(answer(500, b"CSRF verification failed"))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert result.attempt.error == "The receiver answered 500 Internal Server Error."
+
+
 async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) -> None:
     registration = registration_for(hookgw_receiver.url + "hook/?a=1", by_events=True)
     template = template_for(registration)
