@@ -22,8 +22,10 @@ from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import DAY, at_a_glance
 from hookgw.operations.clock_watch import difference
 from hookgw.operations.responses import Check, CheckName, CheckState, Diagnosis
+from hookgw.operations.views import MOST_GROUPED
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import LaneState, LaneStatistics, Outcome
+from hookgw.records.problems import group_problems
 from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 
@@ -86,27 +88,35 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
 
 
 async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagnosis:
-    """Return the problems of all nodes, instances and webhooks. Nobody is connected to.
+    """Return the problems of all nodes, instances and webhooks, one of each cause. Nobody is connected to.
 
     Args:
         among: only those of these instances; ``None`` for all.
     """
-    overview = await gateway.views.overview(among, MOST_PROBLEMS)
+    overview = await gateway.views.overview(among, MOST_GROUPED)
+    groups = group_problems(overview.problems, {}, gateway.clock.wall())
     checks = []
-    for problem in overview.problems[:MOST_PROBLEMS]:
+    for group in groups[:MOST_PROBLEMS]:
+        problem, several = group.problems[0], len(group.problems)
         is_webhook = bool(problem.label)
         place = shlex.quote(problem.instance)
+        found = problem.why
+        if several > 1:  # a receiver that is down may be that of all accounts
+            found += f" It is one of {several:,} problems with this cause: hookgw problem list"
         checks.append(
             Check(
                 check=CheckName.WEBHOOK if is_webhook else CheckName.CONNECTION,
                 state=CheckState.FAILED,
-                found=problem.why,
+                found=found,
                 advice=f"hookgw doctor {place}" if problem.instance != "*" else UNSET,
                 instance=problem.instance,
                 label=problem.label or UNSET,
                 delivery=problem.delivery or UNSET,
             )
         )
+    if (left := len(groups) - MOST_PROBLEMS) > 0:
+        found = f"There are {left:,} more causes: hookgw problem list"
+        checks.append(_check(CheckName.WEBHOOK, CheckState.FAILED, found))
     checks += _of_system(gateway, None, is_operator=among is None)
     for node in overview.silent if among is None else ():
         found = f"The node {node} does not answer."

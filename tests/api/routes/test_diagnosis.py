@@ -201,3 +201,16 @@ async def test_the_problems_of_all_instances_lead_to_each(
     assert (found["webhook"]["instance"], found["webhook"]["label"]) == ("shop", "crm")
     assert found["webhook"]["advice"] == "hookgw doctor shop"
     assert found["storage"]["state"] == "ok"
+
+
+async def test_a_receiver_of_many_webhooks_is_one_problem(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(503)
+    for label in ("crm", "n8n", "erp"):
+        await client.post(f"/webhook/set/shop/{label}", json={"url": hookgw_receiver.url})
+    await client.post("/event/emit/shop", json=one())
+    await hookgw_receiver.wait_for(6)
+    checks = (await client.get("/diagnosis")).json()["checks"]
+    [found] = [check["found"] for check in checks if check["check"] == "webhook"]
+    assert found.endswith(" It is one of 3 problems with this cause: hookgw problem list")
