@@ -416,10 +416,12 @@ def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact
             if not jids:
                 yield None
                 continue
+            picture = _field(item, "profilePicUrl", "profilePictureUrl", "imgUrl")
             contact = Contact(
                 jid=jids[0],
                 name=_field(item, "pushName", "name", "notify"),
-                picture_url=_field(item, "profilePicUrl", "profilePictureUrl", "imgUrl"),
+                # Baileys says "changed" where it does not know the new one.
+                picture_url=picture if picture is not None and "://" in picture else None,
                 is_group=jids[0].endswith(_GROUP),
                 updated_at=logged.accepted_at,
             )

@@ -325,6 +325,17 @@ class TestOfANetworkThatKeepsMessages:
         assert "neither its file nor a link" in shape_of(answer)[0]
 
 
+async def test_a_contact_of_baileys_7_is_one_person(client: httpx.AsyncClient) -> None:
+    await tell(
+        client,
+        ("CONTACTS_UPSERT", [{"id": "7@lid", "phoneNumber": ANA, "notify": "Ana", "imgUrl": "https://x/1"}]),
+        ("CONTACTS_UPDATE", [{"id": ANA, "lid": "7@lid", "imgUrl": "changed"}]),
+    )
+    [contact] = (await client.post("/chat/findContacts/loja1", json={})).json()
+    assert (contact["remoteJid"], contact["pushName"]) == (ANA, "Ana")
+    assert contact["profilePicUrl"] == "https://x/1"
+
+
 # Files.
 
 
