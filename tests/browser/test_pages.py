@@ -112,7 +112,7 @@ OVERFLOWING = """() => [...document.querySelectorAll("button, .button, th, summa
 @pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_texts_fit_into_their_buttons(new_page: NewPage, server: Server, language: str) -> None:
-    page = new_page(width=360)
+    page = new_page(width=320)
     log_in(page)
     page.context.add_cookies([{"name": "hookgw_language", "value": language, "url": server.url}])
     problems = []
@@ -121,7 +121,7 @@ def test_texts_fit_into_their_buttons(new_page: NewPage, server: Server, languag
         page.locator("details").evaluate_all("all => all.slice(0, 6).forEach(one => { one.open = true })")
         problems += [f"{name}: {text}" for text in page.evaluate(OVERFLOWING)]
         wide = page.evaluate("document.documentElement.scrollWidth")
-        problems += [f"{name} is {wide} pixels wide"] if wide > 360 else []
+        problems += [f"{name} is {wide} pixels wide"] if wide > 320 else []
     assert problems == []
     assert page.locator("html").get_attribute("lang") == language.replace("_", "-")
 
@@ -142,12 +142,12 @@ def test_the_language_is_switched_on_the_page(new_page: NewPage) -> None:
 
 @pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [320, 1280])
 def test_every_page(new_page: NewPage, width: int, dark: bool) -> None:
     page = new_page(width=width, dark=dark)
     log_in(page)
     # Only colours differ in the dark, and each width has all rules once.
-    rules = None if (width == 360) is dark else {"runOnly": ["color-contrast", "link-in-text-block"]}
+    rules = None if (width == 320) is dark else {"runOnly": ["color-contrast", "link-in-text-block"]}
     problems = []
     for name, path in PAGES.items():
         show(page, path)
@@ -172,11 +172,11 @@ def faults(page: Page, name: str, width: int, rules: dict[str, Any] | None = Non
 @pytest.mark.usefixtures("world")
 def test_a_tenants_pages(new_page: NewPage, server: Server) -> None:
     key = server.post("/key/create/loja-centro", {"name": "tenant"}, status=201)["key"]
-    page = new_page(width=360, dark=True)
+    page = new_page(width=320, dark=True)
     log_in(page, key)
     for path in ("/", "/instances", "/deliveries", "/lanes"):
         show(page, f"/dashboard{path}")
-        assert faults(page, path, 360) == []
+        assert faults(page, path, 320) == []
 
 
 def show(page: Page, path: str) -> None:
