@@ -50,12 +50,18 @@ STATUSES: dict[str, list[int]] = {
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """A complete request, as a receiver sees it."""
+    """A complete request, as a receiver sees it.
+
+    Attributes:
+        dialled: when its connection was opened, if it is the first one there.
+        unread_since: since when nobody read, if it may have been sent before it arrived.
+    """
 
     path: str
     headers: Mapping[str, str]
     body: bytes
     dialled: float | None
+    unread_since: float | None = None
 
 
 class Observer(Protocol):
@@ -117,7 +123,9 @@ class Network:
                     if self._chance.random() < 0.05 and not first:
                         await trio.sleep(self._chance.random() * 20)  # and close: an idle connection ends
                         return
+                    unread_since = None
                     if host.mood == "hanging" and self._chance.random() < 0.3:
+                        unread_since = trio.current_time()
                         await trio.sleep(self._chance.random() * 60)  # and read what the system has taken
                         if line.is_cut:
                             return
@@ -125,6 +133,7 @@ class Network:
                     if request is None:
                         return
                     request.dialled = dialled if first else None
+                    request.unread_since = unread_since
                     first = False
                     if not await self._answer(stream, host, self._observer.arrived(request)):
                         return

@@ -140,7 +140,8 @@ class World:
         now = self.now
         # Looking up and connecting are a part of the attempt, and take up to five seconds.
         timeout = self.clients.shortest_timeout(name) - (0 if request.dialled is None else 5)
-        limit = (now if request.dialled is None else request.dialled) + (lasts or timeout)
+        began = next(at for at in (request.dialled, request.unread_since, now) if at is not None)
+        limit = began + (lasts or timeout)
         self._open[self._numbers] = (self.life, now, limit, name, event)
         self.note(
             Arrived(
