@@ -65,6 +65,11 @@ SETTLE_AT_ONCE = 64
 # A clock that needs this many seconds for the delay stands still, as in tests.
 _STANDSTILL = 3600.0
 
+# The seconds between two looks at the commit, and after how many of them a commit that is still the same one
+# hangs. Looks, because a machine that sleeps makes one that is late.
+LOOK_EVERY = 1.0
+HANGING_LOOKS = 10
+
 # How long, in seconds, closing waits for queued writes.
 CLOSE_GRACE = 5.0
 
@@ -147,6 +152,7 @@ class GroupCommit(Generic[Tx]):
         self._unusable = unusable
         self._refusal: StorageUnavailable | None = None  # what writes are answered with, untried
         self._failing_since = 0.0
+        self._began: float | None = None  # the commit that is under way in the thread
         self._recovered_at = float("-inf")
         # For how many seconds it must refuse nothing until any commit shows that it works, and when that is.
         self._proof = self._proven_at = 0.0
@@ -200,6 +206,23 @@ class GroupCommit(Generic[Tx]):
             for group in chain(self._taken, self._groups):
                 group.finish(lambda: _copy(_CLOSED))
             self._groups.clear()
+
+    async def watch(self) -> None:
+        """Log a commit that does not end, until cancelled: a disk that hangs raises nothing."""
+        looks, began = 0, None
+        while True:
+            await trio.sleep(LOOK_EVERY)
+            if self._began is not None and self._began == began:
+                looks += 1
+                if looks == HANGING_LOOKS:
+                    logger.warning(
+                        "the storage hangs: a write does not end, and events wait for it",
+                        seconds=round(trio.current_time() - began, 1),
+                    )
+                continue
+            if looks >= HANGING_LOOKS:
+                logger.info("the storage no longer hangs")
+            looks, began = 0, self._began
 
     async def _write(self, thread: Worker) -> None:
         """Commit until the delay of what nobody waits for is over."""
@@ -381,9 +404,10 @@ class GroupCommit(Generic[Tx]):
                     await self._in_use.acquire_on_behalf_of(self)
                     may_leave_task()
                 try:
-                    began = trio.current_time()
+                    began = self._began = trio.current_time()
                     committed = await thread.run(commit)
                 finally:
+                    self._began = None
                     self._in_use.release_on_behalf_of(self)
                 if self._inline is not None:
                     self._inline.took(trio.current_time() - began, in_loop=False)

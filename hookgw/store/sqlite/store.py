@@ -172,6 +172,7 @@ async def open_store(
         async with trio.open_nursery() as nursery:
             is_closing = False
             nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
+            nursery.start_soon(run_essential, "The watch of commits", None, commits.watch)
             nursery.start_soon(run_essential, "The task of checkpoints", None, checkpoints.run)
             nursery.start_soon(run_essential, "The watch of the data file", None, watch.run)
             nursery.start_soon(run_essential, "The index of the log", None, events.run)

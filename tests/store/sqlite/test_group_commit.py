@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from hookgw import Delivery
 from tests.public.concurrency import Hub
@@ -21,7 +22,9 @@ from tests.public.store import (
     FIRST_RETRY,
     GATHERING,
     GROUP_ROWS,
+    HANGING_LOOKS,
     LAST_RETRY,
+    LOOK_EVERY,
     PROOF,
     SETTLE_AT_ONCE,
     SETTLE_DELAY,
@@ -125,6 +128,40 @@ async def test_what_is_asked_for_during_a_commit_shares_the_next() -> None:
         assert len(gate.batches) == 2
         [group] = gate.batches[1]
         assert (group.appends, group.settlements) == (jobs, [delivered(1)])
+
+
+async def test_a_commit_that_does_not_end_is_logged_once_and_so_is_its_end(mock_clock: MockClock) -> None:
+    gate = Gate()
+    async with committing(gate) as commits, trio.open_nursery() as nursery:
+        await hold(gate, commits)
+        with capture_logs() as logs:
+            nursery.start_soon(commits.watch)
+            for _ in range(3 * HANGING_LOOKS):
+                await trio.testing.wait_all_tasks_blocked()
+                mock_clock.jump(LOOK_EVERY)
+            gate.free.set()
+            await commits.flush()
+            mock_clock.jump(LOOK_EVERY)
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert [line["event"] for line in logs] == [
+        "the storage hangs: a write does not end, and events wait for it",
+        "the storage no longer hangs",
+    ]
+
+
+async def test_a_machine_that_slept_during_a_commit_has_no_storage_that_hangs(mock_clock: MockClock) -> None:
+    gate = Gate()
+    async with committing(gate) as commits, trio.open_nursery() as nursery:
+        await hold(gate, commits)
+        with capture_logs() as logs:
+            nursery.start_soon(commits.watch)
+            for _ in range(2):
+                await trio.testing.wait_all_tasks_blocked()
+                mock_clock.jump(1_000.0)
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert logs == []
 
 
 @pytest.mark.parametrize("producers", [1, 2])
