@@ -103,6 +103,12 @@ async def test_their_links_lead_somewhere(pages: Pages, app: Application, nurser
                     assert unquote(anchor) in anchors[target], href
 
 
+async def test_every_row_of_a_table_has_a_header(pages: Pages) -> None:
+    """Screen readers say it with each cell."""
+    for page in pages.values():
+        assert page.text.count("<tr") == page.text.count('<th scope="row">')
+
+
 async def test_they_show_every_operation_and_schema(pages: Pages, app: Application, gateway: Gateway) -> None:
     document = OpenApiRoutes(app, gateway, request_schemas).document
     for path, operations in document["paths"].items():
