@@ -225,13 +225,22 @@ class DatabaseSession:
     def call(self, function: Callable[[Connection], T]) -> T:
         """Call a function with the connection, in autocommit mode, in the thread of the caller."""
         self.gave_up = False
-        self._deadline = time.monotonic() + self._patience
+        patience = self._patience
+        self._deadline = time.monotonic() + patience
         try:
             if self._connection is not None and self.server.identity.is_switched:
                 # It may still lead to the former server, which others have left.
                 self.close()
             if self._connection is None:
                 self.server.connect(self._patience, self._opened)
+            elif patience > READ_PATIENCE:
+                # A proxy acknowledges for a server that it has lost. What takes long, and what waits for it,
+                # such as a lane that counts, must not wait as long for that.
+                patience = ACKNOWLEDGE_TIMEOUT
+                self._deadline = time.monotonic() + patience
+                self._connection.execute("SELECT")
+                patience = self._patience
+                self._deadline = time.monotonic() + patience
             assert self._connection is not None  # noqa: S101
             return function(self._connection)
         except psycopg.errors.UndefinedTable as error:
@@ -245,7 +254,7 @@ class DatabaseSession:
         except psycopg.OperationalError as error:
             if not self.gave_up:
                 raise
-            raise psycopg.OperationalError(f"no answer within {self._patience:g} s") from error
+            raise psycopg.OperationalError(f"no answer within {patience:g} s") from error
         except psycopg.Error as error:
             # A server that was demoted, or set to read only, stays that way for this connection. A new one
             # goes to the server that accepts writes (target_session_attrs).
