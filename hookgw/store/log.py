@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
@@ -355,6 +356,12 @@ class SteppedLog(Generic[C, Tx]):
 
     async def run(self) -> None:
         """Write entries behind the commits, until cancelled."""
+        # Processes that ended within INDEX_EVERY may have left more than a search looks at: their events
+        # would be missing from lists until then.
+        with suppress(StorageUnavailable):
+            state = await self._background.run(partial(self._sql.read_state, query=EventQuery(instance=None)))
+            if state.reached is not None:
+                await self.index()
         while True:
             await self._appended.wait()
             with trio.move_on_after(INDEX_EVERY):

@@ -497,6 +497,20 @@ async def test_the_index_follows_the_commits(
                     await trio.sleep(0.01)
 
 
+async def test_an_index_that_a_former_process_left_behind_is_written_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that ends before its index is due, again and again, leaves more than a search looks at."""
+    for module in (sqlite_log, postgresql_log):
+        monkeypatch.setattr(module, "TAIL_ROWS", 2)
+    async with engine.open() as store:
+        await store.append(unwanted("e1", "e2", "e3"))
+    async with engine.open() as store:
+        with trio.fail_after(log.INDEX_EVERY / 2):
+            while (await store.list_events(EventQuery(instance="shop"))).reached is not None:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+
+
 async def test_a_search_through_the_log_lets_others_take_turns(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
