@@ -65,8 +65,8 @@ SETTLE_AT_ONCE = 64
 # A clock that needs this many seconds for the delay stands still, as in tests.
 _STANDSTILL = 3600.0
 
-# The seconds between two looks at the commit, and after how many of them a commit that is still the same one
-# hangs. Looks, because a machine that sleeps makes one that is late.
+# The seconds between two looks at the commit, and after how many of them the same commit hangs. Looks are
+# counted, not seconds: a machine that sleeps during a commit makes only one late look.
 LOOK_EVERY = 1.0
 HANGING_LOOKS = 10
 
