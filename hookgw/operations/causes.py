@@ -7,8 +7,14 @@ import re
 from hookgw.kernel.target_url import parse_target
 from hookgw.records.deliveries import Outcome
 
-_ANSWERED = re.compile(r"answered (\d{3})")
+_ANSWERED = re.compile(r"(?<!the proxy )answered (\d{3})")
 _MISSING = re.compile(r"The plugin (.+), which this webhook has options for, does not run\.")
+_PROXY = re.compile(r"(?:No connection to the|The) proxy (\S+?):? ")
+_LOOKUP_FAILED = re.compile(
+    r"Looking up \S+ took longer|could not be resolved: (?:Temporary failure in name resolution|Try again)"
+)
+"""A name server that does not answer, in the words of glibc and musl; not a name that does not exist."""
+_NO_ROUTE = re.compile(r"Network (?:is )?unreachable\.?")
 
 
 def host_of(url: str) -> str:
@@ -28,6 +34,8 @@ def cause_of_failure(url: str, outcome: Outcome | None, error: str | None) -> st
     answered = _ANSWERED.search(text)
     if outcome is None and not text:
         return f"{host} fails"
+    if outcome is Outcome.UNREACHABLE and (cause := _cause_on_this_side(text)):
+        return cause
     if answered is not None:
         return f"{host} answers {answered[1]}"
     if missing := _MISSING.match(text):
@@ -43,6 +51,18 @@ def cause_of_failure(url: str, outcome: Outcome | None, error: str | None) -> st
     if outcome is Outcome.UNREACHABLE:
         return f"{host} cannot be reached"
     return f"{host} fails"
+
+
+def _cause_on_this_side(text: str) -> str | None:
+    """Return a cause that is the same for all hosts: without a network, no receiver can be reached."""
+    if _LOOKUP_FAILED.search(text):
+        return "Lookups of host names fail"
+    if proxy := _PROXY.match(text):
+        return f"The proxy {proxy[1]} cannot be used"
+    # Many networks have no IPv6: an address without a route says nothing if another one was tried.
+    if all(_NO_ROUTE.search(reason) for reason in text.split("; ")):
+        return "hookgw has no route to receivers"
+    return None
 
 
 def cause_of_disabling(url: str, reason: str) -> str:

@@ -7,7 +7,7 @@ from hookgw.kernel.language import gettext as _
 from hookgw.records.told_sentences import sentence_text
 
 from .options import Options
-from .watch import Alert, Line, Notice
+from .watch import MANY, Alert, Line, Notice
 
 # For one problem, and for several: {name} is what it is about, {count} how many, {host} where.
 TITLES = {
@@ -44,7 +44,7 @@ def _title(of: Notice | Alert, count: int) -> str:
     one, many = TITLES[of.on]
     if count == 1 and of.lines:
         return _(one, name=_name(of.lines[0]))
-    return _(many, count=count, host=of.host)
+    return _(many, count=count, host=_("several hosts") if of.host == MANY else of.host)
 
 
 def text_of(notice: Notice, options: Options) -> str:

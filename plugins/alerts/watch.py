@@ -39,6 +39,12 @@ NOTED_EVERY = 300.0
 GROUPED = frozenset({"webhook_failing", "webhook_disabled", "backlog"})
 """Kinds with one alert for each host of the receivers: more webhooks of it are no news."""
 
+MOST_HOSTS, TOGETHER = 5, 600.0
+"""If more hosts than these fail within so many seconds, the rest is one alert: hookgw may have no network."""
+
+MANY = "*"
+"""The host of such an alert."""
+
 
 class Line(msgspec.Struct, frozen=True):
     """A problem in a notice."""
@@ -167,7 +173,8 @@ def advance(  # noqa: C901 -- reads once from top to bottom
                 alert.most, alert.keys = max(alert.most, len(alert.keys)), left
                 alert.lines = _lines(alert, current)
         told = _told(state)
-        _raise(state, rule, [problem for key, problem in due.items() if key not in told], now)
+        due = {key: problem for key, problem in due.items() if key not in told}
+        _raise(state, rule, due, current, now)
         for alert in state.alerts.values():
             if alert.rule == rule.id and rule.remind is not None and now - alert.told >= rule.remind:
                 alert.lines = _lines(alert, current) or alert.lines
@@ -197,14 +204,26 @@ def _told(state: State) -> set[str]:
     return {key for alert in state.alerts.values() for key in alert.keys}
 
 
-def _raise(state: State, rule: Rule, problems: Sequence[Problem], now: float) -> None:
-    groups: dict[tuple[str, str], list[Problem]] = {}
-    for problem in problems:
-        host = (urlsplit(problem.detail).hostname or "") if problem.kind in GROUPED else ""
-        groups.setdefault((problem.kind, host), []).append(problem)
+def _raise(
+    state: State, rule: Rule, due: Mapping[str, Problem], current: Mapping[str, Problem], now: float
+) -> None:
+    groups: dict[tuple[str, str], dict[str, Problem]] = {}
+    for key, problem in due.items():
+        groups.setdefault((problem.kind, _host(problem)), {})[key] = problem
     of_hosts = {(one.on, one.host): one for one in state.alerts.values() if one.host and one.rule == rule.id}
+    for kind in GROUPED:
+        new = {host for on, host in groups if on == kind and (kind, host) not in of_hosts}
+        hosts = new | {
+            host for (on, host), one in of_hosts.items() if on == kind and now - one.told < TOGETHER
+        }
+        if many := of_hosts.get((kind, MANY)):
+            # Those that still fail: once the network is back, a receiver that is left over hides no other.
+            hosts |= {_host(current[key]) for key in many.keys if key in current}
+        if len(hosts - {MANY}) > MOST_HOSTS:
+            for host in sorted(new):
+                groups.setdefault((kind, MANY), {}).update(groups.pop((kind, host)))
     for (kind, host), found in groups.items():
-        keys = dict.fromkeys((_key(rule, problem) for problem in found), 0.0)
+        keys = dict.fromkeys(found, 0.0)
         if known := of_hosts.get((kind, host)):
             known.keys |= keys
             continue
@@ -214,10 +233,10 @@ def _raise(state: State, rule: Rule, problems: Sequence[Problem], now: float) ->
             rule=rule.id,
             on=kind,
             host=host,
-            opened=min(problem.since or now for problem in found),
+            opened=min(problem.since or now for problem in found.values()),
             told=now,
             keys=keys,
-            lines=[_line(problem) for problem in found[:MOST_SHOWN]],
+            lines=[_line(problem) for problem in [*found.values()][:MOST_SHOWN]],
         )
         state.alerts[alert.id] = alert
         _tell(state, rule, alert, "raised", now)
@@ -258,6 +277,10 @@ def failed(state: State, notice: Notice, now: float) -> None:
         notice.failed += 1
         notice.due = now + min(60.0 * 2 ** (notice.failed - 1), 1800.0)
     state.notices[notice.id] = notice
+
+
+def _host(problem: Problem) -> str:
+    return (urlsplit(problem.detail).hostname or "") if problem.kind in GROUPED else ""
 
 
 def _key(rule: Rule, problem: Problem) -> str:

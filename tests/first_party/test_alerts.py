@@ -392,15 +392,12 @@ def waiting(records: dict[str, Any]) -> list[dict[str, Any]]:
     return [*json.loads("".join(parts))["notices"].values()]
 
 
-async def test_a_storm_at_many_hosts_is_told_through_a_restart(
+async def test_what_fails_at_many_hosts_at_once_is_told_as_one(
     tmp_path: Path, phone: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is remembered of it is more than one record of a plugin takes."""
     present = [
-        Problem(
-            ProblemKind.WEBHOOK_FAILING, "503", instance=f"i{n}", label="x", detail=f"http://h{n}/{'é' * 999}"
-        )
-        for n in range(400)
+        Problem(ProblemKind.WEBHOOK_FAILING, "No route.", instance=f"i{n}", label="x", detail=f"http://h{n}/")
+        for n in range(200)
     ]
     real = Gateway.problems
 
@@ -408,8 +405,35 @@ async def test_a_storm_at_many_hosts_is_told_through_a_restart(
         return msgspec.structs.replace(await real(gateway), problems=present)
 
     monkeypatch.setattr(Gateway, "problems", problems)
+    async with alerting(tmp_path, phone, {"on": "webhook_failing", "for": "0s"}) as kit:
+        await looks(kit, 60)
+    assert told(phone) == [("raised", "200 webhooks at several hosts fail")]
+
+
+async def test_a_storm_that_many_rules_tell_is_told_through_a_restart(
+    tmp_path: Path, phone: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is remembered of it is more than one record of a plugin takes."""
+    present = [
+        Problem(
+            ProblemKind.WEBHOOK_FAILING,
+            "503",
+            instance=f"i{n}.{m}",
+            label="x",
+            detail=f"http://h{n}/{'é' * 999}",
+        )
+        for n in range(80)
+        for m in range(5)
+    ]
+    rules = [{"on": "webhook_failing", "for": "0s", "instances": [f"i{n}.*"]} for n in range(80)]
+    real = Gateway.problems
+
+    async def problems(gateway: Gateway) -> ProblemReport:
+        return msgspec.structs.replace(await real(gateway), problems=present)
+
+    monkeypatch.setattr(Gateway, "problems", problems)
     for _ in range(2):
-        async with alerting(tmp_path, phone, {"on": "webhook_failing", "for": "0s"}) as kit:
+        async with alerting(tmp_path, phone, *rules) as kit:
             await looks(kit, 60)
     assert len(phone.requests) > 30
     assert len(set(told(phone))) == len(phone.requests)

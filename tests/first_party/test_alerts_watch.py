@@ -87,6 +87,42 @@ def test_a_webhook_that_fails_again_joins_the_alert_of_its_host(clockwork: Calla
     assert clock.told == [(0, "raised", 2), (1800, "still", 1), (3600, "still", 2)]
 
 
+def failing(number: int) -> Problem:
+    return Problem(
+        ProblemKind.WEBHOOK_FAILING,
+        "No answer.",
+        instance=f"a{number}",
+        label="x",
+        detail=f"http://h{number}/",
+    )
+
+
+def test_a_gateway_without_a_network_is_one_message(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="webhook_failing", **{"for": "0s"})
+    everyone = [failing(number) for number in range(200)]
+    clock.look(0, everyone[:150])
+    clock.look(15, everyone)
+    assert clock.told == [(0, "raised", 150)]
+    for now in range(30, 300, 15):
+        clock.look(now)
+    assert clock.told[1:] == [(150, "over", 200)]
+
+
+def test_receivers_that_fail_one_after_the_other_are_some_messages(
+    clockwork: Callable[..., Clockwork],
+) -> None:
+    clock = clockwork(on="webhook_failing", **{"for": "0s"})
+    for number in range(1, 31):
+        clock.look(15 * number, [failing(one) for one in range(number)])
+    assert [count for _, _, count in clock.told] == [1] * 6
+    # Once most are back, one that is left over hides no other.
+    for now in range(465, 1200, 15):
+        clock.look(now, [failing(29)])
+    del clock.told[:]
+    clock.look(1200, [failing(29), failing(40)])
+    assert clock.told == [(1200, "raised", 1)]
+
+
 def test_a_short_problem_is_not_told(clockwork: Callable[..., Clockwork]) -> None:
     clock = clockwork(on="instance_closed", **{"for": "5m"})
     for now in range(0, 285, 15):

@@ -78,6 +78,7 @@ def test_muted_groups_come_last_until_their_time() -> None:
         (Outcome.UNREACHABLE, "The certificate was refused: expired.", "has a certificate that is refused"),
         (Outcome.UNANSWERED, "It did not respond within 30 s.", "does not answer in time"),
         (Outcome.FAILED, "The receiver answered 500 Internal Server Error.", "answers 500"),
+        (Outcome.UNREACHABLE, "The receiver answered 503 Service Unavailable.", "answers 503"),
         (Outcome.BLOCKED, "The address 10.0.0.5 is private.", "is blocked"),
         (None, None, "fails"),
         (Outcome.FAILED, "The plugin x failed.", "fails"),
@@ -85,6 +86,62 @@ def test_muted_groups_come_last_until_their_time() -> None:
 )
 def test_the_cause_of_a_failure(outcome: Outcome | None, error: str | None, cause: str) -> None:
     assert cause_of_failure(URL, outcome, error) == f"127.0.0.1:9000 {cause}"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (
+            "The host {} could not be resolved: Temporary failure in name resolution.",
+            "Lookups of host names fail",
+        ),
+        ("Looking up {} took longer than 10 s.", "Lookups of host names fail"),
+        (
+            "The proxy proxy.lan:3128 could not be resolved: Temporary failure in name resolution.",
+            "Lookups of host names fail",
+        ),
+        (
+            "No connection to the proxy proxy.lan:3128: 10.0.0.5: Connection refused.",
+            "The proxy proxy.lan:3128 cannot be used",
+        ),
+        (
+            "The proxy proxy.lan:3128 requires other credentials (407).",
+            "The proxy proxy.lan:3128 cannot be used",
+        ),
+        (
+            (
+                "No connection to port 443 of {}: 192.0.2.1: Network is unreachable; "
+                "2001:db8::1: Network is unreachable."
+            ),
+            "hookgw has no route to receivers",
+        ),
+    ],
+)
+def test_what_fails_on_this_side_is_one_cause_for_all_receivers(error: str, cause: str) -> None:
+    found = {
+        cause_of_failure(f"https://{host}/hook", Outcome.UNREACHABLE, error.format(host))
+        for host in ("crm.example", "shop.example")
+    }
+    assert found == {cause}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "The host crm.example could not be resolved: Name or service not known.",
+        (
+            "No connection to port 443 of crm.example: 192.0.2.1: No route to host; "
+            "2001:db8::1: Network is unreachable."
+        ),
+        (
+            "No connection to port 443 of crm.example through the proxy p:80: 192.0.2.1: "
+            "the proxy answered 502 Bad Gateway."
+        ),
+    ],
+)
+def test_what_may_fail_at_the_receiver_is_a_cause_of_its_own(error: str) -> None:
+    cause = cause_of_failure("https://crm.example/x", Outcome.UNREACHABLE, error)
+    assert cause == "crm.example cannot be reached"
 
 
 def test_the_cause_of_what_is_over() -> None:
