@@ -86,13 +86,22 @@ async def test_without_apply_it_only_reads(world: World) -> None:
     result = await world.run()
     assert result.stdout.startswith("loja1: create\n")
     assert "jwt_key is kept" in result.stdout
-    assert result.stderr.splitlines() == [
-        "1 instance: 1 create.",
-        "Nothing was changed. Add --apply to carry it out.",
-    ]
+    counted, explained, advice = result.stderr.splitlines()
+    assert counted == "1 instance: 1 create."
+    assert explained.startswith("With the connector evolution, an account stays in Evolution API")
+    assert advice == "Nothing was changed. Add --apply to carry it out."
     assert not [secret for secret in SECRETS if secret in result.output]
     assert await world.get("/instance/fetchInstances") == []
     assert {request.method for request in world.receiver.requests} == {"GET"}
+
+
+async def test_what_is_left_out_comes_last_and_what_all_need_is_said_once(world: World) -> None:
+    for name in ("Loja 1", "loja2", "loja3"):
+        world.evolution.add(name, token=None)
+    result = await world.run()
+    heads = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
+    assert heads == ["loja2: create", "loja3: create", "Loja 1: leave out"]
+    assert result.output.count("hookgw instance connect") == 1
 
 
 async def test_apply_keeps_keys_headers_passwords_and_settings(world: World) -> None:
@@ -172,12 +181,12 @@ async def test_a_token_that_no_header_can_have_stops_nothing(world: World) -> No
         await world.hookgw.post("/instance/create", json=body, headers={"apikey": OWN_KEY})
         world.evolution.add(f"loja{number}", token=token)
     result = await world.run()
-    assert [line[:5] for line in result.stdout.splitlines() if line.startswith("loja")] == [
+    assert {line[:5] for line in result.stdout.splitlines() if line.startswith("loja")} == {
         "loja0",
         "loja1",
         "loja2",
         "loja3",
-    ]
+    }
 
 
 async def test_only_a_few_wrong_tokens_are_tried(world: World) -> None:
@@ -429,7 +438,7 @@ def test_what_hookgw_does_not_have_is_named() -> None:
     assert "Chatwoot, Proxy left out: hookgw has no such part." in one.notes
     assert "webhook: none is set." in one.notes
     assert one.integration == "WHATSAPP-BUSINESS"
-    assert "With evolution, the account stays there" in one.notes[-1]
+    assert one.notes[-1] == "integration: WHATSAPP-BUSINESS, with the connector of instances.integrations."
     one = planned(None, global_key=TOKEN)
     assert one.token is None
 

@@ -121,7 +121,8 @@ def evolution(
     )
     results: list[_Result] = []
     try:
-        for one in planned:
+        # What somebody has to look at comes last: it would be lost among hundreds that are imported.
+        for one in sorted(planned, key=lambda one: (one.action is Action.LEAVE_OUT, bool(one.conflicts))):
             result = _Result(one)
             if apply:
                 result.apply(client)
@@ -270,6 +271,15 @@ def _finish(results: list[_Result], *, apply: bool) -> None:
     words = [f"{counts[action]} {action}" for action in Action if counts[action]]
     words += [f"{conflicts} with conflicts"] if conflicts else []
     say(f"{_counted(len(results))}: {', '.join(words) or 'nothing to do'}.", err=True)
+    if any(one.planned.action is Action.CREATE and one.planned.integration for one in results):
+        say(
+            _(
+                "With the connector evolution, an account stays in Evolution API, and `hookgw instance "
+                "connect` takes its events from then on. With any other connector, it needs a new code, "
+                "because its login is not imported."
+            ),
+            err=True,
+        )
     if not apply:
         say(_("Nothing was changed. Add --apply to carry it out."), err=True)
     elif failed:

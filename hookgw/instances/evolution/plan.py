@@ -354,11 +354,7 @@ def _note_the_rest(record: Mapping[str, Any], made: Planned) -> None:
     if parts:
         made.notes.append(f"{', '.join(parts)} left out: hookgw has no such part.")
     if made.action is Action.CREATE and made.integration:
-        made.notes.append(
-            f"integration: {made.integration}, with the connector of instances.integrations. With evolution, "
-            f"the account stays there, and `hookgw instance connect {made.name}` takes its events from then "
-            "on; with any other connector, it needs a new code, because its login is not imported."
-        )
+        made.notes.append(f"integration: {made.integration}, with the connector of instances.integrations.")
 
 
 def _is_used(part: Any) -> bool:
