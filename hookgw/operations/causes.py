@@ -11,7 +11,7 @@ _ANSWERED = re.compile(r"(?<!the proxy )answered (\d{3})")
 _MISSING = re.compile(r"The plugin (.+), which this webhook has options for, does not run\.")
 _PROXY = re.compile(r"(?:No connection to the|The) proxy (\S+?):? ")
 _LOOKUP_FAILED = re.compile(
-    r"Looking up \S+ took longer|could not be resolved: (?:Temporary failure in name resolution|Try again)"
+    r"Looking up \S+ took longer|Temporary failure in name resolution|could not be resolved: Try again"
 )
 """A name server that does not answer, in the words of glibc and musl; not a name that does not exist."""
 _NO_ROUTE = re.compile(r"Network (?:is )?unreachable\.?")
