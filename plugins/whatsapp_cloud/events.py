@@ -438,7 +438,11 @@ def _call(call: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator
 def _members(group: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:  # noqa: ARG001
     chat = group_jid(group.get("group_id"))
     for action, name in (("add", "added_participants"), ("remove", "removed_participants")):
-        people = [jid_of(one.get("wa_id"), one.get("user_id")) for one in items(group.get(name))]
+        # "input" is the number or user id by which the business named them, and may be all that Meta says.
+        people = [
+            jid_of(one.get("wa_id"), one.get("user_id")) or jid_of(one.get("input"), one.get("input"))
+            for one in items(group.get(name))
+        ]
         people = [person for person in people if person]
         if not chat or not people:
             continue

@@ -551,6 +551,13 @@ def test_members_of_groups() -> None:
     assert (second.data["participants"], second.data["action"]) == (people[:1], "remove")
 
 
+def test_a_member_whom_the_business_removes_may_be_named_as_it_named_them() -> None:
+    gone = [{"input": "+49111111"}, {"input": USER_ID}, {"input": "49 22", "wa_id": "4922"}, {"input": "?"}]
+    group = {"group_id": GROUP_ID, "timestamp": "1749416383", "removed_participants": gone}
+    [new] = translated(notification(value(groups=[group]), field="group_participants_update"))
+    assert new.data["participants"] == ["49111111@s.whatsapp.net", LID, "4922@s.whatsapp.net"]
+
+
 def test_contacts_of_the_phone() -> None:
     ana = {"full_name": "Ana Lima", "first_name": "Ana", "phone_number": "5511988887777"}
     entry = {"type": "contact", "contact": ana, "action": "add", "metadata": {"timestamp": "1739321024"}}
