@@ -327,16 +327,17 @@ class Pulls:
 
         Raises:
             Invalid: it is not one.
-            Conflict: it is of before a restore or a copy.
+            Conflict: it is of before a restore or a copy, or of what a promotion lost.
         """
         match = _CURSOR.fullmatch(text)
         if match is None:
             raise Invalid.of(
                 "pull.cursor_malformed", "The cursor {cursor!r} is not one of a pull.", cursor=text[:64]
             )
-        if match[4] != await self._store.generation():
+        cursor = Cursor(int(match[1], 16), int(match[2], 16), int(match[3], 16), match[4] or "")
+        if not await self._store.has_place(cursor.generation, cursor.position):
             raise Conflict(_FOREIGN)
-        return Cursor(int(match[1], 16), int(match[2], 16), int(match[3], 16), match[4])
+        return cursor
 
     async def _place(self, registration: Registration, cursor: Cursor, consumer: str) -> Position:
         """Return the place of a receiver. If it lies before what is delivered, go back to it.

@@ -27,9 +27,9 @@ from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Registration
 from hookgw.records.sentences import CURSOR_OF_STEP
 from hookgw.store import steps
-from hookgw.store.commits.changes import CountedTransaction
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.generations import read_generations
 from hookgw.store.log import Place
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import BackfillQuery, BackfillStep, Missed, MissedPart, seconds
@@ -168,7 +168,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         audit: Sequence[AuditEntry] = (),
     ) -> Job:
         def store(transaction: Tx, barrier: str) -> Job:
-            text = f"{barrier}.{_generation(transaction)}"
+            text = f"{barrier}.{read_generations(transaction.connection).current}"
             begun = msgspec.structs.replace(
                 job, backfill=msgspec.structs.replace(scope_of(job), barrier=text)
             )
@@ -218,7 +218,8 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         first_number = self._first_number(number, len(found))
 
         def make(transaction: Tx) -> BackfillStep:
-            if _generation(transaction) != reserved.generation:
+            # Its place in the lanes was stored with the job: after a promotion, too, it is free.
+            if not read_generations(transaction.connection).has(reserved.generation, -LAST):
                 raise Conflict(OTHER_STORAGE)
             stored = self._records.read_job(transaction, job.id)
             if stored is not None and stored.cursor != job.cursor:
@@ -258,11 +259,6 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
 def newest_of(reserved: Reserved | None) -> int:
     """Return the number of the newest event that a search looks at."""
     return LAST if reserved is None else reserved.newest
-
-
-def _generation(transaction: CountedTransaction) -> str:
-    # The same table in every engine; see log.py.
-    return str(transaction.connection.execute("SELECT generation FROM log_state").fetchone()[0])
 
 
 def _cursor(place: Place, made: int) -> str:

@@ -53,6 +53,7 @@ class ComposedStore(Generic[Tx]):
         self.held = outbox.held
         self.last_attempt = outbox.last_attempt
         self.generation = outbox.generation
+        self.has_place = outbox.has_place
         self.subscribe = outbox.subscribe
 
         self.park_cursor = changes.park_cursor

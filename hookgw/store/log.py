@@ -33,6 +33,7 @@ from hookgw.records.sentences import CURSOR_OF_PAGE
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.generations import Generations
 from hookgw.store.persons import Person, names_person, person
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import EventPage, EventQuery, EventReport, LoggedEvent, seconds
@@ -118,21 +119,21 @@ class LogState(NamedTuple):
     """The log of an instance at one moment. Times are in microseconds.
 
     Attributes:
-        generation: names this log: another one begins when a backup is restored.
+        generations: name this log.
         begins_at: all events that were accepted since then are in it.
         indexed: where the entries end and the tail begins.
         end: where a search of the tail ends; ``None`` for its own end.
         reached: when the event there was accepted.
     """
 
-    generation: str
+    generations: Generations
     begins_at: int
     indexed: Place
     end: Place | None = None
     reached: int | None = None
 
     def cursor(self, place: Place) -> str:
-        return f"{self.generation}.{place[0]}.{place[1]}"
+        return f"{self.generations.current}.{place[0]}.{place[1]}"
 
 
 class Unwanted(NamedTuple):
@@ -395,7 +396,7 @@ class SteppedLog(Generic[C, Tx]):
 
     async def list_events(self, query: EventQuery) -> EventPage:  # noqa: C901 -- reads once from top to bottom
         state = await self._lists.run(partial(self._sql.read_state, query=query))
-        place = self._place_of(query.cursor, state.generation)
+        place = self._place_of(query.cursor, state.generations)
         sought = Sought.of(query)
         found: list[LoggedEvent] = []
         page = partial(EventPage, found, begins_at=seconds(state.begins_at), reached=_seconds(state.reached))
@@ -437,19 +438,20 @@ class SteppedLog(Generic[C, Tx]):
         return page(None)
 
     @staticmethod
-    def _place_of(cursor: str | None, generation: str) -> Place | None:
+    def _place_of(cursor: str | None, generations: Generations) -> Place | None:
         if cursor is None:
             return None
         found = _CURSOR.fullmatch(cursor)
         if found is None:
             raise Invalid(CURSOR_OF_PAGE)
-        if found[1] != generation:
+        place = int(found[2]), int(found[3])
+        if not generations.has(found[1], place[0]):
             raise Conflict.of(
                 "log.cursor_of_former_log",
                 "The cursor is from before a backup was restored: the log is another one since. "
                 "Leave the cursor out to begin anew.",
             )
-        return int(found[2]), int(found[3])
+        return place
 
     def _ranges(
         self, query: EventQuery, state: LogState, place: Place | None

@@ -13,6 +13,7 @@ from hookgw.records.deliveries import Attempt, Page, Position
 from hookgw.records.fleet import ShardEpoch
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendedEvent, AppendRequest, Tx
+from hookgw.store.generations import read_generations
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange
 from hookgw.store.shelves import ShelvedRecords
@@ -115,8 +116,9 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         return await self._lanes.run(partial(self._sql.last_attempt, seq=seq))
 
     async def generation(self) -> str:
-        def read(connection: Any) -> str:
-            # The same table in every engine; see log.py.
-            return str(connection.execute("SELECT generation FROM log_state").fetchone()[0])
+        return (await self._lanes.run(read_generations)).current
 
-        return await self._lanes.run(read)
+    async def has_place(self, generation: str, position: Position) -> bool:
+        generations = await self._lanes.run(read_generations)
+        # As the engine of PostgreSQL makes positions; see append.py there. SQLite has no former generations.
+        return generations.has(generation, (position + 2**63) >> 64)

@@ -259,6 +259,9 @@ class FakeOutbox:
     async def generation(self) -> str:
         raise NotImplementedError
 
+    async def has_place(self, generation: str, position: Position) -> bool:
+        raise NotImplementedError
+
     def subscribe(self, listener: StoreListener) -> None:
         self._listener = listener
 

@@ -11,6 +11,7 @@ from hookgw.store.commits.read_failures import *
 from hookgw.store.copying import *
 from hookgw.store.encryption import *
 from hookgw.store.fleet import *
+from hookgw.store.generations import *
 from hookgw.store.history import *
 from hookgw.store.history_rows import *
 from hookgw.store.holdings import *

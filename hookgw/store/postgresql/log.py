@@ -16,6 +16,7 @@ from psycopg import Connection
 from hookgw.records.instances import is_retired
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
+from hookgw.store.generations import Generations
 from hookgw.store.history_rows import event_of
 from hookgw.store.log import TAIL_ROWS, LogPart, LogSearch, LogState, Run, Unwanted, entry_of
 from hookgw.store.postgresql.database import one_moment
@@ -128,7 +129,7 @@ def read_state(connection: Connection, query: EventQuery) -> LogState:
     numbers = _numbers(connection, query)
     given = {"all": numbers is None, "numbers": numbers or []}
     generation, begins_at, xid, seq, settled = one_row(connection, _STATE, given)
-    state = LogState(generation, begins_at, (xid, seq), (settled - 1, searches.LAST))
+    state = LogState(Generations.parse(generation), begins_at, (xid, seq), (settled - 1, searches.LAST))
     end = connection.execute(_END_OF_TAIL, (xid, seq, settled, TAIL_ROWS)).fetchone()
     return state if end is None else state._replace(end=(end[0], end[1]), reached=end[2])
 

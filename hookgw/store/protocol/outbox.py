@@ -126,5 +126,11 @@ class Outbox(Protocol):
         After a restore or a copy it is another one, because others have the same positions and numbers then.
         """
 
+    async def has_place(self, generation: str, position: Position) -> bool:
+        """Return whether a position that was given in a generation is what it was.
+
+        After a promotion that is so for all that the promoted server had.
+        """
+
     def subscribe(self, listener: StoreListener) -> None:
         """Report commits to a listener from now on. There is one; it is set once, before the first append."""

@@ -18,6 +18,7 @@ import msgspec
 from hookgw.records.instances import is_retired
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
+from hookgw.store.generations import Generations
 from hookgw.store.history_rows import event_of, summary_of
 from hookgw.store.log import (
     TAIL_ROWS,
@@ -166,7 +167,7 @@ def read_state(connection: sqlite3.Connection, query: EventQuery) -> LogState:
     ours, given = _instances(query)
     row = connection.execute(_STATE.format(ours=ours), given).fetchone()
     generation, begins_at, indexed, newest = row
-    state = LogState(generation, begins_at, (0, indexed))
+    state = LogState(Generations.parse(generation), begins_at, (0, indexed))
     if newest is not None and newest - indexed >= TAIL_ROWS:
         end = connection.execute(_END_OF_TAIL, (indexed, TAIL_ROWS)).fetchone()
         if end is not None:

@@ -10,9 +10,10 @@ import trio
 from hookgw.store.postgresql.store import POLL
 from tests.fleet.nodes import url_at
 from tests.public.concurrency import Clock
-from tests.public.kernel import StorageUnavailable
+from tests.public.kernel import Conflict, StorageUnavailable
 from tests.public.postgresql import PostgresqlStore, Server, open_store
-from tests.store.support import Listener, ids_of, seqs_of, to
+from tests.public.store import EventQuery
+from tests.store.support import LANE, Listener, ids_of, seqs_of, to
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer, run_postgres
 
@@ -114,6 +115,36 @@ async def test_a_former_primary_that_comes_back_is_not_used(
         await trio.to_thread.run_sync(partial(primary.stop, CRASH))
         await stored(store, "again")
         assert await ids_of(store) == ["before", "after", "again"]
+
+
+async def test_a_cursor_of_what_a_promotion_lost_is_refused_and_an_earlier_one_goes_on(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
+    """What is accepted afterwards gets lower places: a reader would pass over it."""
+    primary, standby = servers
+    oldest_first = partial(EventQuery, instance="shop", is_oldest_first=True)
+    async with open_store(Server(url_at(primary.port, standby.port)), clock=Clock()) as store:
+        for name in ("one", "two", "three"):
+            await stored(store, name)
+        kept = (await store.list_events(oldest_first(limit=1))).cursor
+        kept_place = (await store.read_lane(LANE, after=-1, limit=1)).deliveries[0].position
+        former = await store.generation()
+        await replicated(primary, standby)
+        for number in range(MANY):
+            await stored(store, f"lost{number}")
+        lost = (await store.list_events(oldest_first(limit=MANY))).cursor
+        lost_place = (await store.read_lane(LANE, after=-1, limit=2 * MANY)).deliveries[-1].position
+        await trio.to_thread.run_sync(partial(primary.stop, CRASH))
+        await trio.to_thread.run_sync(standby.execute, "SELECT pg_promote()")
+        await stored(store, "new")
+        page = await store.list_events(oldest_first(cursor=kept))
+        assert [one.event.id for one in page.events] == ["two", "three", "new"]
+        with pytest.raises(Conflict):
+            await store.list_events(oldest_first(cursor=lost))
+        assert await store.has_place(former, kept_place)
+        assert not await store.has_place(former, lost_place)
+        newest = (await store.read_lane(LANE, after=-1, limit=9)).deliveries[-1].position
+        assert await store.has_place(await store.generation(), newest)
 
 
 def test_a_pooler_that_sends_reads_to_a_standby_is_refused(
