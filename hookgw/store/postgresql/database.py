@@ -89,7 +89,8 @@ class Server:
         except psycopg.Error:
             raise StartError(
                 "storage.url is not the URL of a PostgreSQL database.",
-                "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+                "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and after a ? only parameters of "
+                "libpq, such as sslmode=verify-full.",
             ) from None
         self.schema = schema
         self.identity = Identity()
@@ -115,7 +116,7 @@ class Server:
         ports *= len(hosts) if len(ports) == 1 else 1
         where = ",".join(
             # The socket of a folder is no host with a port.
-            host if host.startswith(("/", "@")) else f"{f'[{host}]' if ':' in host else host}:{port}"
+            host if host.startswith(("/", "@")) else f"{f'[{host}]' if ':' in host else host}:{port or 5432}"
             for host, port in zip(hosts, ports, strict=False)
         )
         database = str(given.get("dbname") or given.get("user") or "postgres")

@@ -43,6 +43,7 @@ CONNECTIONS = 8
         ("postgresql://me:hush@db.test:6543/hooks?sslmode=require", "db.test:6543/hooks"),
         ("postgresql://me:hush@[::1]:6543/hooks", "[::1]:6543/hooks"),
         ("postgresql://me:hush@one.test:1,two.test:2/hooks", "one.test:1,two.test:2/hooks"),
+        ("postgresql://me:hush@one.test,two.test/hooks", "one.test:5432,two.test:5432/hooks"),
         ("postgresql:///hooks?host=/run/postgresql", "/run/postgresql/hooks"),
         ("postgresql://me:hush@db.test", "db.test:5432/me"),
         ("postgresql://me:hush@db.test/hooks\n", "db.test:5432/hooks"),
@@ -50,6 +51,11 @@ CONNECTIONS = 8
 )
 def test_a_place_has_no_password(url: str, place: str) -> None:
     assert Server(url).place == place
+
+
+def test_a_parameter_that_libpq_does_not_know_is_hinted_at() -> None:
+    with pytest.raises(StartError, match=r"parameters of libpq, such as sslmode"):
+        Server("postgresql://me@db.test/hooks?sslmod=verify-full")
 
 
 @pytest.mark.parametrize(
