@@ -262,6 +262,8 @@ class FleetNode(ThisNode):
                     await self._given.park()
 
     async def leave(self, flush: Callable[[], Awaitable[None]]) -> None:
+        if not self.may_act():
+            return  # the others need not be told, and what is queued is flushed as the store closes
         # Without it, others would wait for heartbeats, as they do if the database refuses.
         with trio.move_on_after(LEAVE_WITHIN, shield=True), suppress(StorageUnavailable):
             await flush()

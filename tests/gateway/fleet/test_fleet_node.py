@@ -346,6 +346,19 @@ async def test_a_node_that_leaves_hands_over_at_once() -> None:
             assert [node.name for node in database.nodes.values()] == ["b"]
 
 
+async def test_a_node_without_a_lease_waits_for_nothing_when_it_leaves() -> None:
+    """The others have removed it, or do so. Its store waits for the database at its end."""
+    database = Database()
+    a = Node(database, "a")
+    async with running(a):
+        await trio.sleep(1)
+        database.is_away = True
+        await trio.sleep(DEAD_AFTER)
+        began = trio.current_time()
+        await a.this.leave(trio.sleep_forever)
+        assert trio.current_time() == began
+
+
 async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too() -> None:
     database = Database()
     node = Node(database, "a")
