@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 
-def names_of_stub(package: str) -> tuple[Callable[[str], Any], list[str]]:
-    """Return the ``__getattr__`` and ``__all__`` of a package whose stub imports its names from elsewhere.
+def names_of_stub(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose stub imports its names.
 
     Type checkers read the same stub, ``__init__.pyi``. The first use of a name imports its module.
     """
@@ -25,7 +25,10 @@ def names_of_stub(package: str) -> tuple[Callable[[str], Any], list[str]]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, sorted(homes)
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return find, names, sorted(homes)
 
 
 def homes_of(package: str) -> dict[str, str]:

@@ -9,4 +9,4 @@ from hookgw._lazy import names_of_stub
 
 # pytest imports this package at every start, because of the pytest plugin. Importing each module at the first
 # use of its names keeps Trio and the gateway out of test runs that have nothing to do with hookgw.
-__getattr__, __all__ = names_of_stub(__name__)
+__getattr__, __dir__, __all__ = names_of_stub(__name__)

@@ -39,6 +39,13 @@ def test_the_server_loads_quart_and_pages_after_it_listens() -> None:
     assert done.stdout == "\n"
 
 
+@pytest.mark.parametrize("package", ["hookgw", "hookgw.connectors", "hookgw.testing"])
+def test_help_and_completion_know_a_public_name_before_its_first_use(package: str) -> None:
+    script = f"import {package} as package; print(*set(package.__all__) - set(dir(package)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "hookgw", "--version"], capture_output=True, text=True, check=True
