@@ -20,6 +20,10 @@ class ManualHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         self._made: list[Path] = []
+        # pip builds the wheel to learn which Python it needs: on an older one, the imports below would fail.
+        python = ".".join(map(str, sys.version_info[:3]))
+        if python not in (needed := self.metadata.core.python_constraint):
+            sys.exit(f"hookgw needs Python {needed}, and this is {python}.")
         root = Path(self.root)
         sys.path.insert(0, self.root)  # these import nothing of what hookgw depends on
         try:

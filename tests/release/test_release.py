@@ -6,6 +6,7 @@ import gettext
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,6 +23,7 @@ import pytest
 from hookgw import __version__
 from hookgw.manual.archive import Archive
 from hookgw.manual.make import GATEWAY, make
+from tests.support.processes import run
 
 VARIABLE = "HOOKGW_RELEASE"
 FOLDER = Path(os.environ.get(VARIABLE, "missing"))
@@ -165,6 +167,17 @@ def test_the_sdist_has_what_a_packager_needs(sdist: Path) -> None:
     assert not [
         name for name in names if "__pycache__" in name or name.startswith((".git/", ".venv", "dist/"))
     ]
+
+
+def test_a_python_that_is_too_old_is_named(sdist: Path, tmp_path: Path) -> None:
+    shutil.unpack_archive(sdist, tmp_path)
+    folder = tmp_path / sdist.name.removesuffix(".tar.gz")
+    project = folder / "pyproject.toml"
+    text = project.read_text("utf-8")
+    project.write_text(text.replace(f'"{PROJECT["project"]["requires-python"]}"', '">=99"'), "utf-8")
+    done = run(["-m", "hatchling", "build", "-t", "wheel"], cwd=folder, patience=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("hookgw needs Python >=99, and this is 3.")
 
 
 def test_the_version_is_that_of_the_tag() -> None:
