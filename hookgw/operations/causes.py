@@ -13,7 +13,8 @@ _PROXY = re.compile(r"(?:No connection to the|The) proxy (\S+?):? ")
 _LOOKUP_FAILED = re.compile(
     r"Looking up \S+ took longer|Temporary failure in name resolution|could not be resolved: Try again"
 )
-"""A name server that does not answer, in the words of glibc and musl; not a name that does not exist."""
+"""A name server that does not answer, in the words of glibc and musl: our own, or that of a domain. A name
+that does not exist is no such failure."""
 _NO_ROUTE = re.compile(r"Network (?:is )?unreachable\.?")
 
 
@@ -56,7 +57,7 @@ def cause_of_failure(url: str, outcome: Outcome | None, error: str | None) -> st
 def _cause_on_this_side(text: str) -> str | None:
     """Return a cause that is the same for all hosts: without a network, no receiver can be reached."""
     if _LOOKUP_FAILED.search(text):
-        return "Lookups of host names fail"
+        return "Name servers do not answer"
     if proxy := _PROXY.match(text):
         return f"The proxy {proxy[1]} cannot be used"
     # Many networks have no IPv6: an address without a route says nothing if another one was tried.

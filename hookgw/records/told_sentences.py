@@ -119,7 +119,7 @@ TEMPLATES = (
     N_("{host} refuses connections"),
     N_("{host} has a certificate that is refused"),
     N_("{host} cannot be reached"),
-    N_("Lookups of host names fail"),
+    N_("Name servers do not answer"),
     N_("The proxy {proxy} cannot be used"),
     N_("hookgw has no route to receivers"),
     N_("{host} answers {status}: webhooks are disabled"),

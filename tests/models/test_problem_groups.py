@@ -93,12 +93,12 @@ def test_the_cause_of_a_failure(outcome: Outcome | None, error: str | None, caus
     [
         (
             "The host {} could not be resolved: Temporary failure in name resolution.",
-            "Lookups of host names fail",
+            "Name servers do not answer",
         ),
-        ("Looking up {} took longer than 10 s.", "Lookups of host names fail"),
+        ("Looking up {} took longer than 10 s.", "Name servers do not answer"),
         (
             "The proxy proxy.lan:3128 could not be resolved: Temporary failure in name resolution.",
-            "Lookups of host names fail",
+            "Name servers do not answer",
         ),
         (
             "No connection to the proxy proxy.lan:3128: 10.0.0.5: Connection refused.",
