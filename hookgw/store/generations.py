@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-# A promotion adds one. Whoever was away for more of them begins anew.
+# A promotion adds one. A reader that missed more of them begins anew.
 _MOST_FORMER = 20
 
 

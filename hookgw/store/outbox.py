@@ -44,6 +44,8 @@ class OutboxStatements(Protocol[C_contra]):
 
     def last_attempt(self, connection: C_contra, seq: int) -> Attempt | None: ...
 
+    def transaction_of(self, place: Position) -> int: ...
+
 
 @dataclass(eq=False, repr=False)
 class CommittedOutbox(ABC, Generic[C, Tx]):
@@ -120,5 +122,4 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
 
     async def has_place(self, generation: str, position: Position) -> bool:
         generations = await self._lanes.run(read_generations)
-        # As the engine of PostgreSQL makes positions; see append.py there. SQLite has no former generations.
-        return generations.has(generation, (position + 2**63) >> 64)
+        return generations.has(generation, self._sql.transaction_of(position))

@@ -217,7 +217,7 @@ def _raise(
             host for (on, host), one in of_hosts.items() if on == kind and now - one.told < TOGETHER
         }
         if many := of_hosts.get((kind, MANY)):
-            # Those that still fail: once the network is back, a receiver that is left over hides no other.
+            # Only hosts that still fail count: once the network is back, one of them must not hide others.
             hosts |= {_host(current[key]) for key in many.keys if key in current}
         if len(hosts - {MANY}) > MOST_HOSTS:
             for host in sorted(new):

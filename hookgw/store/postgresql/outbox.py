@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from hookgw.records.deliveries import Delivery, Page
+from hookgw.records.deliveries import Delivery, Page, Position
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
 from hookgw.store.commits.jobs import AppendedEvent
@@ -21,7 +21,7 @@ from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.searches import LAST
 
 # OutboxStatements; one has its home with the history.
-__all__ = ["count_pending", "last_attempt", "pending_counts", "pending_lanes", "read_lane"]
+__all__ = ["count_pending", "last_attempt", "pending_counts", "pending_lanes", "read_lane", "transaction_of"]
 
 # With the whole key of the index compared and sorted by, no other index serves. With equality, the server
 # might take the index of the feed, which is in the wanted order, too, and walk through all other lanes.
@@ -68,6 +68,11 @@ _COUNTS = """SELECT d.registration, i.name, d.count, d.bytes FROM (
 _COUNT = "SELECT count(*) FROM deliveries WHERE state = 'pending'"
 _COUNT_LANE = f"""SELECT count(*) FROM deliveries
     WHERE {_IS_PENDING} AND registration = %s AND lane = %s"""  # noqa: S608 - constants
+
+
+def transaction_of(place: Position) -> int:
+    """Return the transaction in a place in a lane."""
+    return parts_of(place)[0]
 
 
 def read_lane(

@@ -3,8 +3,8 @@
 Another server numbers its transactions from lower numbers on: then what is pending is renumbered.
 
 A promotion, and a restore to a point in time, leave the tables where they were. What was committed last may
-be missing, and its numbers are given again. So the log gets another generation, which goes on with the former
-one up to the newest transaction that is there: new ones get higher numbers.
+be missing, and its numbers are given again. So the log gets another generation. It goes on with the former
+one up to the newest transaction in the tables, because new ones get higher numbers.
 """
 
 from __future__ import annotations

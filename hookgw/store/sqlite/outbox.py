@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from hookgw.concurrency.clock import Clock
-from hookgw.records.deliveries import Delivery, Page
+from hookgw.records.deliveries import Delivery, Page, Position
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
@@ -28,7 +28,15 @@ from hookgw.store.sqlite.transaction import Transaction
 COUNTED_ROWS = 50_000
 
 # OutboxStatements; one has its home with the history.
-__all__ = ["count_pending", "lanes_of", "last_attempt", "pending_counts", "pending_lanes", "read_lane"]
+__all__ = [
+    "count_pending",
+    "lanes_of",
+    "last_attempt",
+    "pending_counts",
+    "pending_lanes",
+    "read_lane",
+    "transaction_of",
+]
 
 # The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes. It is cut to
 # size with the index alone, before a payload is read. It asks for one delivery more than wanted, to know
@@ -159,6 +167,11 @@ _rows_of = msgspec.json.Decoder(list[_Row]).decode
 _counts_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
 _lane_counts_of = msgspec.json.Decoder(list[tuple[str, str, int, int, int, int, int, int]]).decode
 _lanes_of = msgspec.json.Decoder(list[PendingLane]).decode
+
+
+def transaction_of(place: Position) -> int:  # noqa: ARG001
+    """Return the transaction in a place in a lane. A file numbers none, and has no former generations."""
+    return 0
 
 
 def read_lane(
