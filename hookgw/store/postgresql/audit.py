@@ -17,11 +17,13 @@ from hookgw.store.searches import in_time
 
 _ADD = """INSERT INTO audit (at, instance, instance_id, action, entry)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])"""
-# What another node removes at the same time need not be removed here.
-_REMOVE_OLD = """DELETE FROM audit WHERE seq IN (
-    SELECT seq FROM audit WHERE at < %s ORDER BY at, seq LIMIT %s FOR UPDATE SKIP LOCKED)"""
-_REMOVE_OLDEST_OF = """DELETE FROM audit WHERE seq IN (
-    SELECT seq FROM audit WHERE instance = %s ORDER BY at, seq LIMIT %s FOR UPDATE SKIP LOCKED)"""
+# What another node removes at the same time need not be removed here. They are chosen once, as an array: a
+# plan may run a subquery of IN again for each row, and then it passes over those that are removed already,
+# chooses the next ones, and more are removed than its limit says.
+_REMOVE_OLD = """DELETE FROM audit WHERE seq = ANY(ARRAY(
+    SELECT seq FROM audit WHERE at < %s ORDER BY at, seq LIMIT %s FOR UPDATE SKIP LOCKED))"""
+_REMOVE_OLDEST_OF = """DELETE FROM audit WHERE seq = ANY(ARRAY(
+    SELECT seq FROM audit WHERE instance = %s ORDER BY at, seq LIMIT %s FOR UPDATE SKIP LOCKED))"""
 _TOO_MANY = """SELECT instance, count(*) - %(most)s FROM audit
     WHERE instance IS NOT NULL GROUP BY instance HAVING count(*) > %(most)s"""
 _ENTRIES = """SELECT at, seq, instance, instance_id, action, entry FROM audit
