@@ -7,13 +7,16 @@ the reader's locale and time zone; the exact UTC time stays in the title.
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
-from quart import Blueprint
 
 from hookgw.kernel.language import current_language, ngettext
 from hookgw.kernel.local_formats import decimal_text, moment_text, number_text
 from hookgw.kernel.times import parse_rfc3339, rfc3339
+
+if TYPE_CHECKING:
+    from quart import Blueprint  # loaded after the server listens; pages of plugins are loaded before
 
 _STEPS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 

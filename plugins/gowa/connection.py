@@ -26,7 +26,6 @@ from hookgw.connectors import (
 from .client import Client, Refused
 from .events import is_group, jid_of
 from .options import Options
-from .qr_picture import read_qr_code
 
 logger = structlog.get_logger("hookgw.gowa")
 
@@ -204,6 +203,8 @@ class Connection:
             if error.is_logged_out:  # so it says, too, if it does not reach WhatsApp
                 raise Unreachable("The GOWA server cannot connect to WhatsApp.") from error
             raise
+        from .qr_picture import read_qr_code  # segno, which no start should load
+
         async with self.client.download(text(login.get("qr_link"))) as response:
             picture = await read_file(response, _LARGEST_PICTURE)
         try:

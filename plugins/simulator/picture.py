@@ -1,12 +1,13 @@
-"""The pictures of the simulator, as PNGs: QR codes to scan, and what incoming messages show. No I/O."""
+"""The pictures of the simulator, as PNGs: QR codes to scan, and what incoming messages show. No I/O.
+
+segno is loaded when the first one is drawn: every start loads this module, and few runs simulate anything.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 from functools import cache
-
-import segno
 
 # Pixels per module, and the white margin in modules (ISO/IEC 18004).
 _SCALE = 6
@@ -16,6 +17,8 @@ _PICTURES = 16
 
 def picture_of(code: str) -> str:
     """Return the QR code of a text as a ``data:image/png;base64,…`` URL."""
+    import segno
+
     # The mask that scans best takes most of the time to find, and 200 accounts show a code at once.
     found: str = segno.make(code, micro=False, mask=0).png_data_uri(scale=_SCALE, border=_QUIET)
     return found
@@ -29,6 +32,8 @@ def png_of(reference: str) -> bytes:
 
 @cache
 def _numbered(number: int) -> bytes:
+    import segno
+
     written = io.BytesIO()
     segno.make(f"Picture {number} of the simulator", micro=False).save(
         written, kind="png", scale=_SCALE, border=_QUIET

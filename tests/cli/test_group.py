@@ -34,7 +34,15 @@ def test_the_version_needs_no_heavy_import() -> None:
 
 def test_the_server_loads_quart_and_pages_after_it_listens() -> None:
     late = {"quart", "werkzeug", "jinja2", "rich", "segno"}
-    script = f"import hookgw.app.serve, sys; print(*{late} & set(sys.modules))"
+    script = (
+        "import hookgw.app.serve, sys\n"
+        "from pathlib import Path\n"
+        "from hookgw.config.settings import PluginsSettings\n"
+        "from hookgw.plugins.hooks import Hooks\n"
+        "from hookgw.plugins.loading import load_plugins\n"
+        "Hooks(load_plugins(PluginsSettings(), base=Path())).dashboard_pages()\n"
+        f"print(*{late} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 
