@@ -482,6 +482,8 @@ class PulledLane:
     async def catch_up(self) -> None:
         """Read again what is pending, if that may have changed: the lease may have less now."""
         async with self.lock:
+            # A pause lasts while something changes what is pending, and the next look comes after it.
+            self._must_refresh = self._must_refresh or self._is_paused
             while self._must_refresh and not self._must_stop:  # it may change once more meanwhile
                 await self._read_again()
 

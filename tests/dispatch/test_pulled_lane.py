@@ -10,7 +10,7 @@ from hookgw import DeliveryState, LaneState, Outcome
 from tests.dispatch.fakes import LANE, URL, World, registration
 from tests.public.kernel import PULL_URL, PluginFailed
 from tests.public.lanes import RETIRE_AFTER, UNFETCHED, Dispatcher, Fetches, Lease, PulledLane
-from tests.public.records import Ordering, RetryOptions
+from tests.public.records import Ordering, RetryOptions, Settlement
 
 # Lanes whose receiver fetches: leases, their ends, and what they leave to other lanes.
 
@@ -543,3 +543,19 @@ async def test_a_delivery_that_fails_again_and_again_is_reported(autojump_clock:
         await trio.sleep(1)
     [(_, stuck)] = world.monitor.stuck
     assert (stuck.head, stuck.backlog, stuck.url) == (1, 150, PULL_URL)
+
+
+async def test_what_was_cancelled_is_not_the_consumers_any_more_while_the_lane_is_still_paused(
+    autojump_clock: MockClock,
+) -> None:
+    world = pulled()
+    world.outbox.add(3)
+    async with running(world, 3) as dispatcher:
+        lease, lane = await take(dispatcher), the_lane(dispatcher)
+        with dispatcher.paused("reg_1"):  # until another webhook's attempt in flight has ended, perhaps
+            await trio.testing.wait_all_tasks_blocked()
+            world.outbox.settle_nowait(
+                Settlement(seq=1, state=DeliveryState.DEAD, at=0.0, reason="Cancelled.")
+            )
+            await lane.catch_up()
+            assert events(lease) == ["e2", "e3"]
