@@ -8,26 +8,11 @@ import httpx
 
 from hookgw.accounts.service import NodeAccounts
 from hookgw.app.reload import ConfigurationReload
-from hookgw.auth.authenticator import Authenticator
-from hookgw.concurrency.clock import Clock
-from hookgw.concurrency.hub import Hub
-from hookgw.concurrency.loop_load import LoopLoad
-from hookgw.config.settings import Settings
-from hookgw.core.audit import Audit
-from hookgw.core.backlog import Backlog
-from hookgw.core.browser_sessions import BrowserSessions
-from hookgw.core.disk_space import DiskSpaceWatch
-from hookgw.core.jobs import Jobs
-from hookgw.core.metrics import Metrics
-from hookgw.core.operational.events import OperationalEvents
+from hookgw.core.open import Shared
 from hookgw.core.plugin_records import PluginRecords
-from hookgw.core.plugin_restarts import PluginRestarts
-from hookgw.core.registry import Registry
-from hookgw.core.this_node import Refresh, ThisNode
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.pull import Pulls
 from hookgw.deliveries.service import DeliveryService
-from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
 from hookgw.events.erasure import Erasures
 from hookgw.fleet.fleet_node import FleetNode
@@ -41,7 +26,6 @@ from hookgw.kernel.errors import Unavailable
 from hookgw.kernel.sentences import Sentence
 from hookgw.keys.portal import PortalLinks
 from hookgw.keys.service import KeyService
-from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.messages.chats import ChatSearch
 from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
@@ -50,18 +34,15 @@ from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
 from hookgw.operations.figures import FigureService
 from hookgw.operations.views import Views
-from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import LaneStatistics
-from hookgw.records.events import Catalog
 from hookgw.records.problems import ProblemReport
-from hookgw.store import Store
 from hookgw.webhooks.auto_disable import AutoDisable
 from hookgw.webhooks.backfills import Backfills
 from hookgw.webhooks.service import RegistrationService
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Gateway:
+class Gateway(Shared):
     """A running gateway; :func:`hookgw.app.open.open_gateway` makes one.
 
     Plugins use the part that :class:`~hookgw.plugins.gateway_protocol.PluginGateway` describes. Only that
@@ -81,35 +62,19 @@ class Gateway:
         erasures: erases a person's data.
         history: lists and finds deliveries.
         pulls: hands deliveries to receivers that fetch.
-        jobs: work that takes longer than a request.
         media: opens links to inbound files.
         configuration: changes parts of the configuration at run time.
-        authenticator: checks the key of a request.
-        sessions: the sessions of browsers that signed in to the dashboard.
-        operational: raises operational events.
         activity: counts events and deliveries by minute.
         figures: reads what became of events and deliveries over time.
         auto_disable: knows the registrations that fail.
-        restarts: knows the connectors and background tasks that fail.
-        hub: watches the sockets of clients and receivers.
-        outbound: makes every outgoing connection.
         http: the client for plugins' requests; every connection passes the address guard. The gateway closes
             it.
-        dispatcher: owns the lanes.
-        backlog: counts the pending deliveries.
-        disk: watches the free disk space.
-        audit: lists changes and their actors.
         backups: copies the data file.
         views: the lists and pages of all nodes.
         quiet: knows the instances of this node that are quieter than usual.
-        node: this node, and what it may do.
-        refresh: reads the records that other nodes have changed.
         peers: the other nodes; ``None`` with a storage that only one process uses.
-        loop_load: what the event loop has to do.
         records: of the plugin that this object was made for; see :meth:`for_plugin`.
-        registry: the instances and registrations of this node.
         connectors: runs the connector of each instance.
-        settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
     events: EventIntake
@@ -127,38 +92,17 @@ class Gateway:
     erasures: Erasures
     history: DeliveryHistory
     pulls: Pulls
-    jobs: Jobs
     media: MediaDownloads
     configuration: ConfigurationReload
-    authenticator: Authenticator
-    sessions: BrowserSessions
-    operational: OperationalEvents
     activity: Activity
     figures: FigureService
     auto_disable: AutoDisable
-    restarts: PluginRestarts
-    hub: Hub
-    outbound: OutboundHttp
     http: httpx.AsyncClient
     server_search: ServerSearch
-    dispatcher: Dispatcher
-    backlog: Backlog
-    disk: DiskSpaceWatch
-    registry: Registry
     connectors: Connectors
-    settings: Settings
-    catalog: Catalog
-    hooks: Hooks
-    store: Store
-    audit: Audit
     backups: BackupService
-    clock: Clock
-    loop_load: LoopLoad
-    metrics: Metrics
     views: Views
     quiet: QuietWatch
-    node: ThisNode
-    refresh: Refresh
     peers: Peers | None
     records: PluginRecords
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from hookgw.accounts.service import NodeAccounts
 from hookgw.app.gateway import Gateway
 from hookgw.app.reload import ConfigurationReload
-from hookgw.core.open import Core
+from hookgw.core.open import Core, Shared
 from hookgw.core.plugin_records import PluginRecords
 from hookgw.deliveries.open import Deliveries
 from hookgw.events.open import Events
@@ -46,7 +46,9 @@ def gateway_of(parts: Parts) -> Gateway:
         core.jobs,
         core.audit,
     )
+    shared = {field.name: getattr(core, field.name) for field in fields(Shared)}
     return Gateway(
+        **shared,
         events=parts.events.intake,
         instances=parts.instances.service,
         ingest=parts.instances.ingest,
@@ -62,38 +64,17 @@ def gateway_of(parts: Parts) -> Gateway:
         erasures=parts.events.erasures,
         history=parts.deliveries.history,
         pulls=parts.deliveries.pulls,
-        jobs=core.jobs,
         media=parts.messages.media,
         configuration=configuration,
-        authenticator=core.authenticator,
-        sessions=core.sessions,
-        operational=core.operational,
         activity=parts.operations.activity,
         figures=parts.operations.figures,
         auto_disable=parts.webhooks.auto_disable,
-        restarts=core.restarts,
-        hub=core.hub,
-        outbound=core.outbound,
         http=core.outbound.http,
         server_search=parts.instances.server_search,
-        dispatcher=core.dispatcher,
-        backlog=core.backlog,
-        disk=core.disk,
-        registry=core.registry,
         connectors=parts.instances.connectors,
-        settings=core.settings,
-        catalog=core.catalog,
-        hooks=core.hooks,
-        store=core.store,
-        audit=core.audit,
         backups=parts.operations.backups,
-        clock=core.clock,
-        loop_load=core.loop_load,
-        metrics=core.metrics,
         views=parts.operations.views,
         quiet=parts.instances.quiet,
-        node=core.node,
-        refresh=core.refresh,
         peers=parts.fleet.peers,
         records=PluginRecords(core.store, core.node, ""),
     )

@@ -48,25 +48,31 @@ from hookgw.records.registrations import Registration
 from hookgw.store import PendingChange, Store
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Core:
-    """What all slices share: what the gateway is made from, records in memory, and what lanes need.
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Shared:
+    """What the slices share with the API, the commands and plugins.
 
     Attributes:
         loop_load: what the event loop has to do.
-        refresh: keeps the records as other nodes change them.
+        metrics: counts what happens.
+        node: this node, and what it may do.
+        audit: lists changes and their actors.
+        registry: the instances and registrations of this node.
+        sessions: the sessions of browsers that signed in to the dashboard.
+        refresh: reads the records that other nodes have changed.
+        authenticator: checks the key of a request.
         hub: watches the sockets of clients and receivers.
-        clients: the HTTP clients of each plugin that has connectors, or servers of its own.
-        known_names: ``None`` if the names are looked up in another way.
-        memory: what lanes may hold in memory.
-        fetches: what is known of receivers that fetch.
-        shards: which lanes run here.
-        outbox: stores events, within the limits of the backlog.
+        outbound: makes every outgoing connection.
+        dispatcher: owns the lanes.
+        operational: raises operational events.
+        jobs: work that takes longer than a request.
+        backlog: counts the pending deliveries.
+        disk: watches the free disk space.
+        restarts: knows the connectors and background tasks that fail.
     """
 
     settings: Settings
     clock: Clock
-    threads: Threads
     loop_load: LoopLoad
     metrics: Metrics
     hooks: Hooks
@@ -75,28 +81,44 @@ class Core:
     node: ThisNode
     audit: Audit
     registry: Registry
-    keyring: Keyring
-    global_keys: GlobalKeys
     sessions: BrowserSessions
     refresh: Refresh
     authenticator: Authenticator
     hub: Hub
     outbound: OutboundHttp
+    dispatcher: Dispatcher
+    operational: OperationalEvents
+    jobs: Jobs
+    backlog: Backlog
+    disk: DiskSpaceWatch
+    restarts: PluginRestarts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Core(Shared):
+    """What all slices share: what the gateway is made from, records in memory, and what lanes need.
+
+    Attributes:
+        clients: the HTTP clients of each plugin that has connectors, or servers of its own.
+        known_names: ``None`` if the names are looked up in another way.
+        memory: what lanes may hold in memory.
+        fetches: what is known of receivers that fetch.
+        shards: which lanes run here.
+        outbox: stores events, within the limits of the backlog.
+    """
+
+    threads: Threads
+    keyring: Keyring
+    global_keys: GlobalKeys
     clients: Mapping[str, ConnectorClients]
     known_names: KnownNames | None
     sender: DeliverySender
     memory: Share[MemoryClaim]
     fetches: Fetches
     shards: HeldShards
-    dispatcher: Dispatcher
-    operational: OperationalEvents
-    jobs: Jobs
     pending: PendingDeliveries
-    backlog: Backlog
     tag_rates: TagRates
-    disk: DiskSpaceWatch
     outbox: LimitedOutbox
-    restarts: PluginRestarts
 
 
 class _CommitListener:
