@@ -177,6 +177,10 @@ class SteppedHistory(ABC, Generic[C, Tx]):
     _sql: HistoryStatements[C, Tx]
     _log: SteppedLog[C, Tx]
 
+    def __post_init__(self) -> None:
+        self.list_events, self.find_event = self._log.list_events, self._log.find_event
+        self.index_log, self.wait_log_growth = self._log.index, self._log.wait_growth
+
     @abstractmethod
     async def _remove_excess(self, limit: int, rest: int, now: float) -> int:
         """Remove the oldest deliveries of the instances that hold most until the history fits.

@@ -243,7 +243,6 @@ async def open_store(
             ),
             PostgresqlPendingChanges(commits, background, clock, records, pending_changes),
             PostgresqlHistory(commits, lists, background, clock, history, events),
-            events,
             records,
             SteppedAudit(commits, lists, background, audit),
             _NoBackups(server),
@@ -256,7 +255,10 @@ async def open_store(
             events.committed()
 
         readers = (lanes, lists, background)
-        store = PostgresqlStore(commits, parts, server, writer, feed, nodes, backlogs, threads, readers)
+        # Its methods are those of the parts.
+        store = PostgresqlStore(  # type: ignore[abstract]
+            commits, parts, server, writer, feed, nodes, backlogs, threads, readers
+        )
         # To the end: a call that never returns would keep the store from closing.
         watching = trio.CancelScope(shield=True)
         async with trio.open_nursery() as watchers:

@@ -156,7 +156,6 @@ async def open_store(
             SqliteOutbox(commits, lanes, background, clock, records, outbox, opened.numbers),
             SqlitePendingChanges(commits, background, clock, records, pending_changes, opened.numbers),
             SqliteHistory(commits, lists, background, clock, history, events),
-            events,
             records,
             SteppedAudit(commits, lists, background, audit),
             backup,
@@ -168,7 +167,8 @@ async def open_store(
             checkpoints.committed()
             events.committed()
 
-        store = SqliteStore(commits, parts, checkpoints, background, path)
+        # Its methods are those of the parts.
+        store = SqliteStore(commits, parts, checkpoints, background, path)  # type: ignore[abstract]
         async with trio.open_nursery() as nursery:
             is_closing = False
             nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
