@@ -8,9 +8,9 @@ storages are read again and compared.
 from __future__ import annotations
 
 import hashlib
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -74,41 +74,6 @@ class Numbers(NamedTuple):
     audit: int
 
 
-class Rows(Protocol):
-    """The rows of one storage that no gateway uses.
-
-    Attributes:
-        place: names the storage.
-        unfinished: what is to be removed, so that a copy to it begins anew.
-    """
-
-    place: str
-    unfinished: str
-
-    def count(self, table: Table) -> int: ...
-
-    def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
-        """Return the next rows in the order of their keys.
-
-        Args:
-            after: only rows behind this key.
-            until: up to this key, however many there are; ``None`` for one page.
-        """
-
-    def last_key(self, table: Table) -> Key | None: ...
-
-    def write(self, table: Table, rows: Sequence[Row]) -> None:
-        """Add rows in one transaction."""
-
-    def as_stored(self, row: Row) -> Row:
-        """Return what is read after a row was written: not every engine can store every text."""
-
-    def numbers(self) -> Numbers: ...
-
-    def finish(self, numbers: Numbers) -> None:
-        """Let gateways use the storage."""
-
-
 class Source(NamedTuple):
     """How an engine reads a kind of rows from the table ``t``. ``size`` are the bytes of a row's payload."""
 
@@ -120,8 +85,13 @@ class Source(NamedTuple):
     size: str = "0"
 
 
-class TableRows(ABC):
-    """The rows of one storage, in tables of SQL. The connection is in autocommit mode."""
+class Rows(ABC):
+    """The rows of one storage that no gateway uses. The connection is in autocommit mode.
+
+    Attributes:
+        place: names the storage.
+        unfinished: what is to be removed, so that a copy to it begins anew.
+    """
 
     sources: Mapping[str, Source]
     mark: str
@@ -142,6 +112,15 @@ class TableRows(ABC):
         statement = f"SELECT count(*) FROM {source.table} t {joins} WHERE {source.where}"  # noqa: S608
         return int(self._connection.execute(statement).fetchone()[0])
 
+    @abstractmethod
+    def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
+        """Return the next rows in the order of their keys.
+
+        Args:
+            after: only rows behind this key.
+            until: up to this key, however many there are; ``None`` for one page.
+        """
+
     def last_key(self, table: Table) -> Key | None:
         source = self.sources[table.name]
         order = ", ".join(f"{column} DESC" for column in source.key)
@@ -149,6 +128,26 @@ class TableRows(ABC):
             ORDER BY {order} LIMIT 1"""  # noqa: S608 - constants
         row: Key | None = self._connection.execute(statement).fetchone()
         return row
+
+    @abstractmethod
+    def write(self, table: Table, rows: Sequence[Row]) -> None:
+        """Add rows in one transaction."""
+
+    def as_stored(self, row: Row) -> Row:
+        """Return what is read after a row was written: not every engine can store every text."""
+        return row
+
+    @abstractmethod
+    def numbers(self) -> Numbers: ...
+
+    @abstractmethod
+    def finish(self, numbers: Numbers) -> None:
+        """Let gateways use the storage."""
+
+    def _into(self, table: Table, *more: str) -> str:
+        """Return the table that rows go to, and its columns; ``more`` are those of this engine alone."""
+        columns = ["position" if column == "place" else column for column in table.columns]
+        return f"{self.sources[table.name].table} ({', '.join([*columns, *more])})"
 
     def _range(self, table: Table, after: Key | None, until: Key | None) -> tuple[Source, str, list[Any]]:
         """Return the source of a kind of rows, the condition of those between two keys, and its values."""

@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from hookgw.kernel.errors import Conflict, StartError
 from hookgw.records.fleet import DEAD_AFTER
-from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
+from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Rows, Source, Table
 from hookgw.store.figures import fold_rest
 from hookgw.store.postgresql import figures
 from hookgw.store.postgresql.database import Server, check_pooler, start_errors
@@ -66,21 +66,6 @@ _PLACES = (
     "ALTER TABLE places ADD PRIMARY KEY (seq)",
     "ANALYZE places",
 )
-_COPY = {
-    "records": "COPY shelves (shelf, key, value) FROM STDIN",
-    "events": """COPY events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard,
-        xid) FROM STDIN""",
-    # Before every transaction of this server, as after a restore; see restored.py.
-    "deliveries": """COPY deliveries (seq, event, instance, kind, registration, lane, state, accepted_at,
-        size, position, queued_at, attempts, failures, next_at, finished_at, reason, xid) FROM STDIN""",
-    "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url,
-        heads) FROM STDIN""",
-    "bodies": "COPY bodies (seq, body) FROM STDIN",
-    "logs": "COPY log_begins (instance, at) FROM STDIN",
-    "figures": "COPY figures (step, at, holder, accepted, delivered, dead, dropped, more) FROM STDIN",
-    "audit": "COPY audit (seq, at, instance, instance_id, action, entry) FROM STDIN",
-}
-_COPY["ids"] = _COPY["events"]
 _NUMBERS = """SELECT (SELECT last_value FROM event_numbers), (SELECT last_value FROM delivery_numbers),
     coalesce((SELECT max(seq) FROM audit), 0)"""
 _SET_NUMBERS = """SELECT setval('event_numbers', greatest(1, %s)),
@@ -95,7 +80,7 @@ _TRY_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(current_schema()))"
 _IS_USED = "SELECT EXISTS (SELECT FROM shelves) OR EXISTS (SELECT FROM events)"
 
 
-class DatabaseRows(TableRows):
+class DatabaseRows(Rows):
     sources, mark, places = _SOURCES, "%s", _PLACES
 
     def __init__(self, connection: Connection, place: str) -> None:
@@ -128,7 +113,9 @@ class DatabaseRows(TableRows):
                 instances = {"": 0, **self._numbers_of({row[0] for row in rows if row[0]})}
             if table.name == "figures":
                 instances = self._numbers_of({row[2][1:] for row in rows if row[2].startswith("@")})
-            with cursor.copy(_COPY[table.name]) as copy:
+            # Before every transaction of this server, as after a restore; see restored.py.
+            xid = ("xid",) if table.name in ("events", "ids", "deliveries") else ()
+            with cursor.copy(f"COPY {self._into(table, *xid)} FROM STDIN") as copy:
                 for row in map(self.as_stored, rows):
                     if table.name == "deliveries":
                         # A finished delivery has no place in a lane.

@@ -12,7 +12,7 @@ from hookgw.config.file_presence import is_there
 from hookgw.config.folders import make_folder, sync_folder
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.records.sentences import NO_FILE
-from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
+from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Rows, Source, Table
 from hookgw.store.figures import fold_rest
 from hookgw.store.sqlite import figures
 from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
@@ -78,24 +78,10 @@ _PLACES = (
     """INSERT INTO places SELECT seq, row_number() OVER (ORDER BY position)
         FROM deliveries WHERE state = 'pending'""",
 )
-_INSERT = {
-    "records": "INSERT INTO shelves VALUES (?, ?, ?)",
-    "events": """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url,
-        heard) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-    "deliveries": """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state,
-        accepted_at, size, position, queued_at, attempts, failures, next_at, finished_at, reason)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-    "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "bodies": "INSERT INTO bodies VALUES (?, ?)",
-    "logs": "REPLACE INTO log_begins VALUES (?, ?)",
-    "figures": "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    "audit": "INSERT INTO audit (seq, at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?, ?)",
-}
 _SET_WHOLE = "UPDATE log_state SET is_whole = EXISTS (SELECT 1 FROM log_begins WHERE instance = 0)"
-_INSERT["ids"] = _INSERT["events"]
 
 
-class FileRows(TableRows):
+class FileRows(Rows):
     sources, mark, places = _SOURCES, "?", _PLACES
 
     def __init__(self, connection: sqlite3.Connection, place: str, unfinished: str = "") -> None:
@@ -125,15 +111,15 @@ class FileRows(TableRows):
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany(_INSERT[table.name], self._encoded(table, rows))
+                verb = "REPLACE" if table.name == "logs" else "INSERT"
+                marks = ", ".join([self.mark] * len(table.columns))
+                statement = f"{verb} INTO {self._into(table)} VALUES ({marks})"
+                self._connection.executemany(statement, self._encoded(table, rows))
                 if table.name == "logs":
                     self._connection.execute(_SET_WHOLE)
         except BaseException:
             self._names.forget()
             raise
-
-    def as_stored(self, row: Row) -> Row:
-        return row
 
     def numbers(self) -> Numbers:
         found: dict[str, int] = dict(self._connection.execute("SELECT name, seq FROM sqlite_sequence"))
