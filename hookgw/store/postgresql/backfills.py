@@ -29,9 +29,6 @@ from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
 
-# BackfillStatements.
-__all__ = ["look", "make", "read_events"]
-
 _ENGINE = "xid"
 # Below all numbers that the sequence gives.
 _BELOW = -(2**62)

@@ -23,33 +23,20 @@ from hookgw.store.history import Pruned, SteppedHistory
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary_of
 from hookgw.store.holdings import ROW_BYTES, SAMPLED, Oldest, Part
 from hookgw.store.postgresql.database import one_moment
-from hookgw.store.postgresql.event_ids import (
-    forget_found,
-    forget_ids,
-    keep_ids,
-    oldest_ids,
-    remembered_by_instance,
-    remembered_bytes,
-)
+from hookgw.store.postgresql.event_ids import forget_found as forget_found
+from hookgw.store.postgresql.event_ids import forget_ids as forget_ids
+from hookgw.store.postgresql.event_ids import keep_ids
+from hookgw.store.postgresql.event_ids import oldest_ids as oldest_ids
+from hookgw.store.postgresql.event_ids import remembered_by_instance as remembered_by_instance
+from hookgw.store.postgresql.event_ids import remembered_bytes as remembered_bytes
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.removal import Removed, remove
-from hookgw.store.postgresql.selection import IS_LISTED, conditions_of, look_at_payloads
-from hookgw.store.postgresql.tally import newest, tally
+from hookgw.store.postgresql.selection import IS_LISTED, conditions_of
+from hookgw.store.postgresql.selection import look_at_payloads as look_at_payloads
+from hookgw.store.postgresql.tally import newest as newest
+from hookgw.store.postgresql.tally import tally as tally
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import DeliveryQuery, DeliveryReport, DeliverySummary, micros
-
-# HistoryStatements; some have modules of their own.
-__all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += [
-    "instances_of_event",
-    "last_attempt",
-    "look_at_payloads",
-    "newest",
-    "oldest_ids",
-    "prune",
-    "remove_oldest",
-]
-__all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 _SUMMARY = """d.seq, e.id, d.kind, i.name, e.time, d.registration, d.lane, d.state, d.reason,
     d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,

@@ -28,10 +28,6 @@ from hookgw.store.postgresql.selection import has_delivery
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
 
-# LogStatements
-__all__ = ["add_run", "count_unwanted", "find_event", "forget_runs", "oldest_unwanted", "read_state"]
-__all__ += ["read_unindexed", "remove_unwanted", "search_entries", "search_tail"]
-
 _WAS_WHOLE = "SELECT is_whole, EXISTS (SELECT FROM log_begins WHERE instance = 0) FROM log_state"
 # Behind what was accepted before, whatever the clock says.
 _BEGIN = """INSERT INTO log_begins SELECT 0, greatest(%s,

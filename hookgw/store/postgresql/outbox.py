@@ -14,14 +14,11 @@ from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.history_rows import event_of
 from hookgw.store.outbox import OUTBOX_PAGE_BYTES, CommittedOutbox
 from hookgw.store.postgresql.append import parts_of, position
-from hookgw.store.postgresql.history import last_attempt
+from hookgw.store.postgresql.history import last_attempt as last_attempt
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.searches import LAST
-
-# OutboxStatements; one has its home with the history.
-__all__ = ["count_pending", "last_attempt", "pending_counts", "pending_lanes", "read_lane", "transaction_of"]
 
 # With the whole key of the index compared and sorted by, no other index serves. With equality, the server
 # might take the index of the feed, which is in the wanted order, too, and walk through all other lanes.

@@ -30,9 +30,6 @@ from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
 from hookgw.store.sqlite.settle import weight
 from hookgw.store.sqlite.transaction import Transaction
 
-# BackfillStatements.
-__all__ = ["look", "make", "read_events"]
-
 _ENGINE = "file"
 
 # An event without a payload is one that was not kept.

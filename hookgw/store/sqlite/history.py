@@ -18,33 +18,20 @@ from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary
 from hookgw.store.holdings import SAMPLED, Oldest, Part
 from hookgw.store.records import DeliveryQuery, DeliveryReport, micros
 from hookgw.store.sqlite.bulk import as_json
-from hookgw.store.sqlite.event_ids import (
-    forget_found,
-    forget_ids,
-    keep_ids,
-    oldest_ids,
-    remembered_by_instance,
-    remembered_bytes,
-)
+from hookgw.store.sqlite.event_ids import forget_found as forget_found
+from hookgw.store.sqlite.event_ids import forget_ids as forget_ids
+from hookgw.store.sqlite.event_ids import keep_ids
+from hookgw.store.sqlite.event_ids import oldest_ids as oldest_ids
+from hookgw.store.sqlite.event_ids import remembered_by_instance as remembered_by_instance
+from hookgw.store.sqlite.event_ids import remembered_bytes as remembered_bytes
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
-from hookgw.store.sqlite.selection import IS_LISTED, conditions_of, look_at_payloads
+from hookgw.store.sqlite.selection import IS_LISTED, conditions_of
+from hookgw.store.sqlite.selection import look_at_payloads as look_at_payloads
 from hookgw.store.sqlite.settle import remove
-from hookgw.store.sqlite.tally import newest, tally
+from hookgw.store.sqlite.tally import newest as newest
+from hookgw.store.sqlite.tally import tally as tally
 from hookgw.store.sqlite.transaction import Transaction
-
-# HistoryStatements; some have modules of their own.
-__all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += [
-    "instances_of_event",
-    "last_attempt",
-    "look_at_payloads",
-    "newest",
-    "oldest_ids",
-    "prune",
-    "remove_oldest",
-]
-__all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
 # Python's lock. The names of instances have a prefix; see name_ids.py.

@@ -38,10 +38,6 @@ from hookgw.store.sqlite.recent_events import RecentEvents
 from hookgw.store.sqlite.selection import has_delivery
 from hookgw.store.sqlite.transaction import Transaction
 
-__all__ = ["add_run", "count_unwanted", "find_event", "forget_runs", "oldest_unwanted"]
-__all__ += ["read_state", "read_unindexed", "remove_unwanted", "search_entries"]
-__all__ += ["search_tail"]
-
 _STATE = """SELECT generation, (SELECT max(at) FROM log_begins WHERE instance = 0 OR {ours}),
     indexed, (SELECT max(seq) FROM events) FROM log_state"""
 _OURS = "instance = (SELECT number FROM names WHERE name = :instance)"

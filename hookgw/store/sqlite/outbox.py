@@ -19,24 +19,13 @@ from hookgw.store.outbox import OUTBOX_PAGE_BYTES, CommittedOutbox, OutboxStatem
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.searches import LAST
 from hookgw.store.sqlite.database import Reader
-from hookgw.store.sqlite.history import last_attempt
+from hookgw.store.sqlite.history import last_attempt as last_attempt
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
 
 # How many rows of a lane with several instances are counted at a time.
 COUNTED_ROWS = 50_000
-
-# OutboxStatements; one has its home with the history.
-__all__ = [
-    "count_pending",
-    "lanes_of",
-    "last_attempt",
-    "pending_counts",
-    "pending_lanes",
-    "read_lane",
-    "transaction_of",
-]
 
 # The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes. It is cut to
 # size with the index alone, before a payload is read. It asks for one delivery more than wanted, to know
