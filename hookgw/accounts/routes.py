@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.accounts import responses
 from hookgw.accounts.access import check_document
@@ -26,6 +26,7 @@ from hookgw.web.body import check_key_again
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.request_body import current_exchange, read_parsed, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.errors import JSON
 
 if TYPE_CHECKING:
@@ -48,17 +49,12 @@ def _flag(name: str, meaning: str) -> Parameter:
     return Parameter(name, meaning, {"type": "boolean"}, may_be_empty=True)
 
 
-class ApplyRoutes:
+class ApplyRoutes(RouteGroup):
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limit = gateway.settings.server.max_batch_body
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("apply", __name__)
-        blueprint.add_url_rule("/apply", view_func=self.apply, methods=["POST"])
-        blueprint.add_url_rule("/apply", view_func=self.export)
-        return blueprint
-
+    @route("POST", "/apply")
     @describes(
         "Instances",
         within_reach(Right.READ),
@@ -138,6 +134,7 @@ class ApplyRoutes:
             await reserve(len(body))
         return Response(body, content_type=JSON)
 
+    @route("GET", "/apply")
     @describes(
         "Instances",
         within_reach(Right.READ),

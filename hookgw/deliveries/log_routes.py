@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.core.access import check_right
 from hookgw.deliveries import responses
@@ -29,10 +28,8 @@ from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, filter_of
 from hookgw.web.query import TAGS, page_of, read_limit
 from hookgw.web.request_body import json_response, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import LIST
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _MOST_TEXT = 256
 """Characters of a text that is looked for."""
@@ -66,17 +63,8 @@ _QUERY = (
 )
 
 
-class EventLogRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("event_log", __name__)
-        blueprint.add_url_rule("/event/list/<instance>", view_func=self.list_events)
-        blueprint.add_url_rule("/event/list", view_func=self.list_all)
-        blueprint.add_url_rule("/event/find/<instance>/<event_id>", view_func=self.find)
-        return blueprint
-
+class EventLogRoutes(RouteGroup):
+    @route("GET", "/event/list/<instance>")
     @describes(_TAG, Right.READ, {200: event_responses.EventPage}, query=_QUERY, errors=(409,))
     async def list_events(self, instance: str) -> Response:
         """List an instance's events, whether a webhook wanted them or not, page by page.
@@ -88,6 +76,7 @@ class EventLogRoutes:
         check_label(self._gateway.registry, instance, selection)
         return await self._list(self._read_query(selection, instance, None))
 
+    @route("GET", "/event/list")
     @describes(
         _TAG,
         within_reach(Right.READ),
@@ -179,6 +168,7 @@ class EventLogRoutes:
             limit=read_limit(given),
         )
 
+    @route("GET", "/event/find/<instance>/<event_id>")
     @describes(_TAG, Right.READ, {200: responses.EventReport})
     async def find(self, instance: str, event_id: str) -> Response:
         """Return one event by its id, with the deliveries that it made."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.deliveries import responses
-from hookgw.deliveries.pull import Pulled, Pulls
+from hookgw.deliveries.pull import Pulled
 from hookgw.deliveries.pull_requests import Pull, parse_acknowledgement, parse_pull
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Right
@@ -19,10 +18,8 @@ from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.web.body import has_body
 from hookgw.web.openapi.describe import EVENT_STREAM, OrEvents, describes, json_body
 from hookgw.web.request_body import current_exchange, json_response, read_parsed, reserve
+from hookgw.web.route_group import RouteGroup, labelled
 from hookgw.web.server.exchange import RequestResponse
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _TAG = "Deliveries"
 _PULL_BODY = json_body(
@@ -39,18 +36,8 @@ _ACK_BODY = json_body(
 )
 
 
-class PullRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._pulls: Pulls = gateway.pulls
-        self._limit = gateway.settings.server.max_body
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("pulls", __name__)
-        for name, view in (("pull", self.pull), ("ack", self.acknowledge)):
-            for path in (f"/delivery/{name}/<instance>", f"/delivery/{name}/<instance>/<label>"):
-                blueprint.add_url_rule(path, name, view, methods=["POST"])
-        return blueprint
-
+class PullRoutes(RouteGroup):
+    @labelled("POST", "/delivery/pull/<instance>")
     @describes(_TAG, Right.RECEIVE, {200: _PULLED}, body=_PULL_BODY, errors=(409, 429))
     async def pull(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Fetch the next deliveries of a webhook whose URL is `pull:`, in order.
@@ -59,7 +46,7 @@ class PullRoutes:
         if it asks before. With `accept: text/event-stream`, deliveries come as a stream of events: `data` is
         one of `deliveries`, `id` its cursor; they are acknowledged in the same way.
         """
-        self._pulls.find(instance, label)  # 404 comes before any error of the body
+        self._gateway.pulls.find(instance, label)  # 404 comes before any error of the body
         if has_body(request.headers):
             asked = await read_parsed(self._limit, parse_pull)
         else:
@@ -69,7 +56,7 @@ class PullRoutes:
         exchange.stop_counting()
         if EVENT_STREAM in request.headers.get("accept", ""):
             # The first look before the response begins, so that errors have their status.
-            self._pulls.find(instance, label)
+            self._gateway.pulls.find(instance, label)
             response = Response(
                 self._events(exchange, instance, label, asked),
                 # As the streams of the dashboard.
@@ -78,13 +65,14 @@ class PullRoutes:
             )
             response.timeout = None
             return response
-        found = await self._pulls.pull(instance, label, asked)
+        found = await self._gateway.pulls.pull(instance, label, asked)
         if exchange.check_key is not None:
             exchange.check_key()  # it may have been revoked during the wait
         await reserve(2 * sum(len(one.body) for one in found))
         cursor = found[-1].cursor if found else asked.after
         return json_response(responses.PulledDeliveries([_present(one) for one in found], cursor))
 
+    @labelled("POST", "/delivery/ack/<instance>")
     @describes(_TAG, Right.RECEIVE, {200: responses.Acknowledged}, body=_ACK_BODY, errors=(409,))
     async def acknowledge(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Acknowledge fetched deliveries, or report failures.
@@ -93,9 +81,9 @@ class PullRoutes:
         all behind it: it follows the retry schedule, and becomes a dead letter in the end. Without a lease of
         the deliveries, the status is 409: fetch again.
         """
-        self._pulls.find(instance, label)  # 404 comes before any error of the body
+        self._gateway.pulls.find(instance, label)  # 404 comes before any error of the body
         asked = await read_parsed(self._limit, parse_acknowledgement)
-        done = await self._pulls.acknowledge(instance, label, asked)
+        done = await self._gateway.pulls.acknowledge(instance, label, asked)
         return json_response(responses.Acknowledged(done.acknowledged, done.failed))
 
     async def _events(
@@ -106,7 +94,7 @@ class PullRoutes:
                 exchange.check_key()
 
         try:
-            async for found in self._pulls.stream(instance, label, asked, check):
+            async for found in self._gateway.pulls.stream(instance, label, asked, check):
                 if not found:
                     yield b": \n\n"
                 for one in found:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.core.access import check_right, names_within
 from hookgw.deliveries import responses
@@ -45,13 +45,11 @@ from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, filter_of, json_body
 from hookgw.web.query import TAGS, page_of, read_limit, read_tags
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.webhooks import lane_responses
 from hookgw.webhooks.lane_responses import present_attempt, present_lane
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _READ_AT_ONCE = 100
 """Deliveries that are read at once: a thousand may have 25 MB, most of which a page has no room for."""
@@ -109,28 +107,8 @@ _CANCEL_BODY = json_body(
 )
 
 
-class DeliveryRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._limit = gateway.settings.server.max_body
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("deliveries", __name__)
-        blueprint.add_url_rule("/delivery/list/<instance>", view_func=self.list_deliveries)
-        blueprint.add_url_rule("/delivery/list", view_func=self.list_all)
-        blueprint.add_url_rule("/delivery/find/<instance>/<name>", view_func=self.find)
-        for path, view in (
-            ("resend/<instance>/<name>", self.resend),
-            ("replay/<instance>", self.replay),
-            ("replay", self.replay_all),
-            ("cancel/<instance>", self.cancel),
-            ("cancel", self.cancel_all),
-            ("cancel/<instance>/<name>", self.cancel_one),
-        ):
-            blueprint.add_url_rule(f"/delivery/{path}", view_func=view, methods=["POST"])
-        blueprint.add_url_rule("/lane/list", view_func=self.lanes)
-        return blueprint
-
+class DeliveryRoutes(RouteGroup):
+    @route("GET", "/delivery/list/<instance>")
     @describes(_TAG, Right.READ, {200: responses.DeliveryPage}, query=_SELECTION)
     async def list_deliveries(self, instance: str) -> Response:
         """List an instance's deliveries, the newest first, page by page."""
@@ -145,6 +123,7 @@ class DeliveryRoutes:
         )
         return await self._list(query, self._registrations(instance).get)
 
+    @route("GET", "/delivery/list")
     @describes(
         _TAG,
         within_reach(Right.READ),
@@ -204,6 +183,7 @@ class DeliveryRoutes:
                 break
         return json_response(responses.DeliveryPage(deliveries=shown.entries, cursor=cursor))
 
+    @route("GET", "/delivery/find/<instance>/<name>")
     @describes(_TAG, Right.READ, {200: responses.Report})
     async def find(self, instance: str, name: str) -> Response:
         """Return one delivery with every attempt, by its own id or its event's id."""
@@ -226,6 +206,7 @@ class DeliveryRoutes:
             )
         )
 
+    @route("POST", "/delivery/resend/<instance>/<name>")
     @describes(
         _TAG,
         Right.REPLAY,
@@ -261,6 +242,7 @@ class DeliveryRoutes:
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration), 202)
 
+    @route("POST", "/delivery/replay/<instance>")
     @describes(
         _TAG,
         Right.REPLAY,
@@ -283,6 +265,7 @@ class DeliveryRoutes:
         job = await self._gateway.deliveries.replay(instance, asked.selection, without_global=without_global)
         return _replayed(job)
 
+    @route("POST", "/delivery/replay")
     @describes(
         _TAG,
         within_reach(Right.REPLAY),
@@ -311,6 +294,7 @@ class DeliveryRoutes:
         job = await self._gateway.deliveries.replay_in(names, selection, without_global=without_global)
         return json_response(responses.Replayed(replayed=0), 202) if job is None else _replayed(job)
 
+    @route("POST", "/delivery/cancel/<instance>")
     @describes(
         _TAG,
         Right.REPLAY,
@@ -333,6 +317,7 @@ class DeliveryRoutes:
         job = await self._gateway.deliveries.cancel(instance, asked.selection, without_global=without_global)
         return _cancelled(job)
 
+    @route("POST", "/delivery/cancel")
     @describes(
         _TAG,
         within_reach(Right.REPLAY),
@@ -391,6 +376,7 @@ class DeliveryRoutes:
         )
         return json_response(found)
 
+    @route("POST", "/delivery/cancel/<instance>/<name>")
     @describes(_TAG, Right.REPLAY, {200: responses.Delivery}, errors=(409,))
     async def cancel_one(self, instance: str, name: str) -> Response:
         """Cancel one pending delivery: it becomes a dead letter, which can be resent.
@@ -408,6 +394,7 @@ class DeliveryRoutes:
         found = self._gateway.registrations.of_instance(instance)
         return {registration.id: registration for registration in found}
 
+    @route("GET", "/lane/list")
     @describes(
         "Lanes",
         within_reach(Right.READ),

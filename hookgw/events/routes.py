@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.events import responses
 from hookgw.events.emit import EMIT_KIND_RULE, EMIT_NEED, EMIT_RULE, EMIT_STATUS, EmitEndpoint
@@ -17,6 +17,7 @@ from hookgw.web.needs import ANY_KEY
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.web.present import shown
 from hookgw.web.request_body import current_exchange, json_response, read_parsed, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.response_memory import LIST
 
@@ -46,19 +47,12 @@ _ERASE_BODY = json_body("EraseRequest", a_person={"remoteJid": "5511988887777@s.
 _IDEMPOTENCY_KEY = Parameter("idempotency-key", "The id of a single event.", EVENT_ID_SCHEMA, "header")
 
 
-class EventRoutes:
+class EventRoutes(RouteGroup):
     def __init__(self, gateway: Gateway, endpoint: EmitEndpoint) -> None:
         self._gateway = gateway
         self._endpoint = endpoint
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("events", __name__)
-        blueprint.add_url_rule(EMIT_RULE, view_func=self.emit, methods=["POST"])
-        blueprint.add_url_rule(EMIT_KIND_RULE, view_func=self.emit_kind, methods=["POST"])
-        blueprint.add_url_rule("/event/erase/<instance>", view_func=self.erase, methods=["POST"])
-        blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
-        return blueprint
-
+    @route("POST", EMIT_RULE)
     @describes(
         "Events",
         EMIT_NEED,
@@ -74,6 +68,7 @@ class EventRoutes:
         """
         return await self._emit(instance, None)
 
+    @route("POST", EMIT_KIND_RULE)
     @describes(
         "Events",
         EMIT_NEED,
@@ -95,6 +90,7 @@ class EventRoutes:
         body = await self._endpoint.emit(current_exchange(), request.body, instance, kind)
         return Response(body, EMIT_STATUS, content_type=JSON)
 
+    @route("POST", "/event/erase/<instance>")
     @describes(
         "Events",
         Right.INSTANCES,
@@ -118,6 +114,7 @@ class EventRoutes:
         )
         return json_response(erased, 202 if job.is_running else 200)
 
+    @route("GET", "/event/kinds")
     @describes("Events", ANY_KEY, {200: list[responses.Kind]})
     async def kinds(self) -> Response:
         """List the catalog of event kinds."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.kernel.times import rfc3339
 from hookgw.keys import responses
@@ -15,9 +13,7 @@ from hookgw.web.auth import current_holder
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_json
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
+from hookgw.web.route_group import RouteGroup, route
 
 _BODY = json_body(
     "PortalLinkRequest",
@@ -26,16 +22,8 @@ _BODY = json_body(
 )
 
 
-class PortalRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._limit = gateway.settings.server.max_body
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("portal", __name__, url_prefix="/portal")
-        blueprint.add_url_rule("/link", view_func=self.link, methods=["POST"])
-        return blueprint
-
+class PortalRoutes(RouteGroup):
+    @route("POST", "/portal/link")
     @describes("Keys", within_reach(Right.KEYS), {201: responses.PortalLink}, body=_BODY, errors=(404, 409))
     async def link(self) -> Response:
         """Make a link that opens the dashboard once, without a key.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import UNSET
 from msgspec.structs import replace
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.keys import responses
 from hookgw.keys.fields import Showing, parse_key_request
@@ -20,10 +18,8 @@ from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done
 from hookgw.web.request_body import json_response, read_json, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import LIST
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _TAG = "Keys"
 _OWN_BODY = json_body(
@@ -41,25 +37,8 @@ _CREATE_BODY = json_body(
 )
 
 
-class KeyRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._limit = gateway.settings.server.max_body
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("keys", __name__, url_prefix="/key")
-        routes = (
-            ("POST", "/create/<instance>", self.create),
-            ("GET", "/list/<instance>", self.list_keys),
-            ("DELETE", "/delete/<instance>/<key_name>", self.delete),
-            ("POST", "/create", self.create_global),
-            ("GET", "/list", self.list_global_keys),
-            ("DELETE", "/delete/<key_name>", self.delete_global),
-        )
-        for method, path, view in routes:
-            blueprint.add_url_rule(path, view_func=view, methods=[method])
-        return blueprint
-
+class KeyRoutes(RouteGroup):
+    @route("POST", "/key/create/<instance>")
     @describes(_TAG, Right.KEYS, {201: responses.CreatedKey}, body=_OWN_BODY, errors=(409,))
     async def create(self, instance: str) -> Response:
         """Create a key of an instance; it is shown only in this response.
@@ -69,6 +48,22 @@ class KeyRoutes:
         self._gateway.instances.get(instance)  # 404 before the body is read and found wrong
         return await self._create(instance)
 
+    @route("GET", "/key/list/<instance>")
+    @describes(_TAG, Right.KEYS, {200: list[responses.Key]})
+    async def list_keys(self, instance: str) -> Response:
+        """List the keys of an instance that can do no more than the caller's key, the oldest first."""
+        return await self._list(instance)
+
+    @route("DELETE", "/key/delete/<instance>/<key_name>")
+    @describes(_TAG, Right.KEYS, {200: common.Done}, errors=(409,))
+    async def delete(self, instance: str, key_name: str) -> Response:
+        """Revoke a key of an instance. It is invalid at once.
+
+        A key that expires cannot revoke a key that outlives it. Only a global key can revoke the last key.
+        """
+        return await self._delete(instance, key_name)
+
+    @route("POST", "/key/create")
     @describes(
         _TAG, within_reach(Right.KEYS), {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(404, 409)
     )
@@ -80,6 +75,21 @@ class KeyRoutes:
         """
         return await self._create(None)
 
+    @route("GET", "/key/list")
+    @describes(_TAG, within_reach(Right.KEYS), {200: list[responses.Key]})
+    async def list_global_keys(self) -> Response:
+        """List the keys of no instance that can do no more than the caller's key, the oldest first."""
+        return await self._list(None)
+
+    @route("DELETE", "/key/delete/<key_name>")
+    @describes(_TAG, within_reach(Right.KEYS), {200: common.Done}, errors=(404, 409))
+    async def delete_global(self, key_name: str) -> Response:
+        """Revoke a key of no instance. It is invalid at once.
+
+        At least one global key without expiry must remain, so that the operator is not locked out.
+        """
+        return await self._delete(None, key_name)
+
     async def _create(self, instance: str | None) -> Response:
         now, holder = self._gateway.clock.steady(), current_holder()
         asked, warnings = parse_key_request(
@@ -90,16 +100,6 @@ class KeyRoutes:
         created = present_created_key(stored, self._showing(instance, now))
         return json_response(replace(created, key=key, warnings=warnings or UNSET), 201)
 
-    @describes(_TAG, Right.KEYS, {200: list[responses.Key]})
-    async def list_keys(self, instance: str) -> Response:
-        """List the keys of an instance that can do no more than the caller's key, the oldest first."""
-        return await self._list(instance)
-
-    @describes(_TAG, within_reach(Right.KEYS), {200: list[responses.Key]})
-    async def list_global_keys(self) -> Response:
-        """List the keys of no instance that can do no more than the caller's key, the oldest first."""
-        return await self._list(None)
-
     async def _list(self, instance: str | None) -> Response:
         await reserve(LIST)
         showing = self._showing(instance, self._gateway.clock.steady())
@@ -108,22 +108,6 @@ class KeyRoutes:
 
     def _showing(self, instance: str | None, now: float) -> Showing:
         return Showing(instance, current_holder().key, now, self._gateway.keys.names_of)
-
-    @describes(_TAG, Right.KEYS, {200: common.Done}, errors=(409,))
-    async def delete(self, instance: str, key_name: str) -> Response:
-        """Revoke a key of an instance. It is invalid at once.
-
-        A key that expires cannot revoke a key that outlives it. Only a global key can revoke the last key.
-        """
-        return await self._delete(instance, key_name)
-
-    @describes(_TAG, within_reach(Right.KEYS), {200: common.Done}, errors=(404, 409))
-    async def delete_global(self, key_name: str) -> Response:
-        """Revoke a key of no instance. It is invalid at once.
-
-        At least one global key without expiry must remain, so that the operator is not locked out.
-        """
-        return await self._delete(None, key_name)
 
     async def _delete(self, instance: str | None, key_name: str) -> Response:
         check_name(key_name, "The name of the key")

@@ -8,7 +8,7 @@ import posixpath
 from collections.abc import Callable, Mapping
 
 import trio
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.errors import NotFound
@@ -25,6 +25,7 @@ from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import NotJson, describes
 from hookgw.web.openapi.routes import OpenApiRoutes
 from hookgw.web.pages import manual_headers, page_headers
+from hookgw.web.route_group import RouteGroup, route
 
 _TAG = "Operation"
 _HTML = "text/html; charset=utf-8"
@@ -46,7 +47,7 @@ _IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 """The URL of an asset has the version of its content, so a browser need never ask again."""
 
 
-class ManualRoutes:
+class ManualRoutes(RouteGroup):
     """The handlers, for one application.
 
     Args:
@@ -61,23 +62,19 @@ class ManualRoutes:
         self._ready: dict[tuple[str, str, str], Gzipped] = {}
         self._script_texts: Callable[[], str] | None = None
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("manual", __name__)
-        blueprint.add_url_rule("/docs", view_func=self.home)
-        blueprint.add_url_rule(f"/docs/{REFERENCE}", view_func=self.reference)
-        blueprint.add_url_rule("/docs/<path:page>", view_func=self.page)
-        return blueprint
-
+    @route("GET", "/docs")
     @describes(_TAG, OPEN, {200: NotJson("text/html", "An HTML page."), 304: None})
     async def home(self) -> Response:
         """Return the first page of the manual."""
         return await self._shown("docs") or Response(_GONE, headers=page_headers(), content_type=_HTML)
 
+    @route("GET", f"/docs/{REFERENCE}")
     @describes(_TAG, OPEN, {200: NotJson("text/html", "An HTML page."), 304: None})
     async def reference(self) -> Response:
         """Return the list of all calls, as an HTML page."""
         return await self._reference_page("")
 
+    @route("GET", "/docs/<path:page>")
     @describes(
         _TAG,
         OPEN,

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 import trio
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.kernel.json_decoding import decode_json, no_collection
@@ -19,6 +19,7 @@ from hookgw.web.lists import CURSOR
 from hookgw.web.needs import ANY_KEY
 from hookgw.web.openapi.describe import Body, describes
 from hookgw.web.request_body import current_exchange, read_json
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.asgi_client import AsgiClient
 from hookgw.web.server.errors import JSON
 
@@ -30,17 +31,13 @@ _MESSAGE = {"type": "object", "description": "A message of JSON-RPC 2.0, as MCP 
 _BODY = Body({JSON: _MESSAGE}, {"the_tools": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}})
 
 
-class McpRoutes:
+class McpRoutes(RouteGroup):
     def __init__(self, app: Application, gateway: Gateway) -> None:
         self._app = app
         self._gateway = gateway
         self._limit = gateway.settings.server.max_body
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("mcp", __name__)
-        blueprint.add_url_rule("/mcp", view_func=self.answer, methods=["POST"])
-        return blueprint
-
+    @route("POST", "/mcp")
     @describes(
         "Operation",
         ANY_KEY,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.core.access import check_right, names_within
 from hookgw.kernel.errors import Conflict
@@ -23,6 +23,7 @@ from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done, present_started
 from hookgw.web.query import TAGS, page_of, read_limit, read_tags
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
+from hookgw.web.route_group import RouteGroup, labelled, route
 from hookgw.web.server.response_memory import LIST, ONE
 from hookgw.webhooks import lane_responses, responses
 from hookgw.webhooks.change import (
@@ -44,7 +45,6 @@ from hookgw.webhooks.responses import (
 )
 
 if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
     from hookgw.webhooks.service import StoredRegistration
 
 _TAG = "Registrations"
@@ -77,34 +77,8 @@ _ROTATE_BODY = json_body("RotateRequest", required=False, an_hour={"grace": "1h"
 _LIST_QUERY = page_of("registrations")
 
 
-class WebhookRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._limit = gateway.settings.server.max_body
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("webhooks", __name__)
-        routes = (
-            ("POST", "set", self.set),
-            ("PATCH", "set", self.update),
-            ("GET", "find", self.find),
-            ("DELETE", "delete", self.delete),
-            ("GET", "secret", self.secret),
-            ("GET", "publicKey", self.public_key),
-            ("POST", "rotateSecret", self.rotate_secret),
-            ("POST", "test", self.test),
-            ("POST", "pause", self.pause),
-            ("POST", "resume", self.resume),
-            ("POST", "backfill", self.backfill),
-            ("DELETE", "backfill", self.cancel_backfill),
-        )
-        for method, name, view in routes:
-            for path in (f"/webhook/{name}/<instance>", f"/webhook/{name}/<instance>/<label>"):
-                blueprint.add_url_rule(path, f"{name} {method}", view, methods=[method])
-        blueprint.add_url_rule("/webhook/list", view_func=self.list_all)
-        blueprint.add_url_rule("/webhook/list/<instance>", view_func=self.list_of_instance)
-        return blueprint
-
+class WebhookRoutes(RouteGroup):
+    @labelled("POST", "/webhook/set/<instance>")
     @describes(
         _TAG,
         Right.WEBHOOKS,
@@ -135,6 +109,7 @@ class WebhookRoutes:
         stored = await self._gateway.registrations.set(instance, label, change, create=creates)
         return self._answer(stored, warnings, 201)
 
+    @labelled("PATCH", "/webhook/set/<instance>")
     @describes(
         _TAG,
         Right.WEBHOOKS,
@@ -168,6 +143,85 @@ class WebhookRoutes:
         stored = await self._gateway.registrations.update(instance, label, change, backfill=backfill)
         return self._answer(stored, warnings, 200)
 
+    @labelled("GET", "/webhook/find/<instance>")
+    @describes(_TAG, Right.READ, {200: responses.Registration | None})
+    async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Return the stored registration, or `null` if none is set."""
+        self._gateway.instances.get(instance)
+        await reserve(ONE)
+        stored = self._gateway.registrations.find(instance, label)
+        # Clients of other gateways expect 200 with null here, not 404.
+        if stored is None:
+            return json_response(None)
+        return json_response(self._present(stored, self._gateway.registrations.refusals(stored)))
+
+    @labelled("DELETE", "/webhook/delete/<instance>")
+    @describes(_TAG, Right.WEBHOOKS, {200: common.Done, 202: common.Started})
+    async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Delete a registration; pending deliveries become dead letters."""
+        self._gateway.instances.get(instance)
+        job = await self._gateway.registrations.delete(instance, label)
+        if job.is_running:
+            return json_response(present_started(job, "Webhook deleted"), 202)
+        return json_response(present_done("Webhook deleted"))
+
+    @labelled("GET", "/webhook/secret/<instance>")
+    @describes(_TAG, Right.WEBHOOKS, {200: responses.Secret})
+    async def secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Return the newest signing secret.
+
+        With signatures `v1a` it is the public key; hookgw never shows the private key.
+        """
+        return json_response(present_secret(self._get(instance, label)))
+
+    @labelled("GET", "/webhook/publicKey/<instance>")
+    @describes(_TAG, Right.READ, {200: responses.PublicKey}, errors=(409,))
+    async def public_key(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Return the newest public key of a registration with signatures `v1a`."""
+        newest = self._get(instance, label).secrets[0]
+        if newest.signature is not Signature.V1A:
+            raise Conflict.of(
+                "webhook.no_public_key",
+                "The registration signs with v1, which has no public key; set signature v1a first.",
+            )
+        return json_response(responses.PublicKey(public_key_of(newest.value)))
+
+    @labelled("POST", "/webhook/rotateSecret/<instance>")
+    @describes(_TAG, Right.WEBHOOKS, {200: responses.Secret}, body=_ROTATE_BODY)
+    async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Create a new signing secret; the old secret keeps signing beside it for a grace period."""
+        self._get(instance, label)  # 404 comes before any error of the body
+        grace = parse_grace(await read_optional_json(self._limit))
+        return json_response(
+            present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
+        )
+
+    @labelled("POST", "/webhook/test/<instance>")
+    @describes(_TAG, Right.WEBHOOKS, {200: lane_responses.Attempt}, body=_TEST_BODY, errors=(409,))
+    async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Send an event now, outside the lane: an example, or `event` and `data` of the body."""
+        self._get(instance, label)
+        kind, data = parse_test(await read_optional_json(self._limit), self._gateway.catalog)
+        attempt = await self._gateway.registrations.test(instance, label, kind=kind, data_json=data)
+        return json_response(present_attempt(attempt))
+
+    @labelled("POST", "/webhook/pause/<instance>")
+    @describes(_TAG, Right.WEBHOOKS, {200: responses.Registration}, errors=(409,))
+    async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Let the registration's deliveries wait, in order, until it is resumed."""
+        self._get(instance, label)
+        return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
+
+    @labelled("POST", "/webhook/resume/<instance>")
+    @describes(_TAG, Right.WEBHOOKS, {200: list[lane_responses.Lane]}, errors=(409,))
+    async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
+        self._get(instance, label)
+        lanes = await self._gateway.registrations.resume(instance, label)
+        now = self._gateway.clock.steady()
+        return json_response([present_lane(lane, instance, label, now) for lane in lanes])
+
+    @labelled("POST", "/webhook/backfill/<instance>")
     @describes(
         _TAG,
         Right.REPLAY,
@@ -195,21 +249,14 @@ class WebhookRoutes:
             return json_response(responses.MissedEvents(count=found.count, first=first, last=last))
         return json_response(_backfilled(await backfills.backfill(instance, label, asked)), 202)
 
+    @labelled("DELETE", "/webhook/backfill/<instance>")
     @describes(_TAG, Right.REPLAY, {200: responses.Backfilled}, errors=(409,))
     async def cancel_backfill(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's backfill: what it has made so far is sent, and then what is newer."""
         self._get(instance, label)
         return json_response(_backfilled(await self._gateway.backfills.cancel(instance, label)))
 
-    @describes(_TAG, Right.READ, {200: responses.RegistrationPage}, query=_LIST_QUERY[:1])
-    async def list_of_instance(self, instance: str) -> Response:
-        """List the instance's registrations, sorted by label."""
-        self._gateway.instances.get(instance)
-        label = _after()[1]
-        await reserve(LIST)
-        found = self._gateway.registrations.of_instance(instance)
-        return await self._page([one for one in found if one.label > label], len(found))
-
+    @route("GET", "/webhook/list")
     @describes(_TAG, within_reach(Right.READ), {200: responses.RegistrationPage}, query=(TAGS, *_LIST_QUERY))
     async def list_all(self) -> Response:
         """List the registrations within the key's reach, sorted by instance and label, page by page.
@@ -223,81 +270,21 @@ class WebhookRoutes:
         names = names_within(self._gateway.registry, current_principal(), read_tags())
         return await self._page(self._gateway.registrations.page(after, limit + 1, names), limit)
 
+    @route("GET", "/webhook/list/<instance>")
+    @describes(_TAG, Right.READ, {200: responses.RegistrationPage}, query=_LIST_QUERY[:1])
+    async def list_of_instance(self, instance: str) -> Response:
+        """List the instance's registrations, sorted by label."""
+        self._gateway.instances.get(instance)
+        label = _after()[1]
+        await reserve(LIST)
+        found = self._gateway.registrations.of_instance(instance)
+        return await self._page([one for one in found if one.label > label], len(found))
+
     async def _page(self, found: list[Registration], limit: int) -> Response:
         shown = await first_of(found[:limit], self._present_listed)
         last = found[len(shown) - 1] if len(shown) < len(found) else None
         cursor = None if last is None else make_cursor((last.instance, last.label))
         return json_response(responses.RegistrationPage(shown, cursor))
-
-    @describes(_TAG, Right.READ, {200: responses.Registration | None})
-    async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Return the stored registration, or `null` if none is set."""
-        self._gateway.instances.get(instance)
-        await reserve(ONE)
-        stored = self._gateway.registrations.find(instance, label)
-        # Clients of other gateways expect 200 with null here, not 404.
-        if stored is None:
-            return json_response(None)
-        return json_response(self._present(stored, self._gateway.registrations.refusals(stored)))
-
-    @describes(_TAG, Right.WEBHOOKS, {200: common.Done, 202: common.Started})
-    async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Delete a registration; pending deliveries become dead letters."""
-        self._gateway.instances.get(instance)
-        job = await self._gateway.registrations.delete(instance, label)
-        if job.is_running:
-            return json_response(present_started(job, "Webhook deleted"), 202)
-        return json_response(present_done("Webhook deleted"))
-
-    @describes(_TAG, Right.WEBHOOKS, {200: responses.Secret})
-    async def secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Return the newest signing secret.
-
-        With signatures `v1a` it is the public key; hookgw never shows the private key.
-        """
-        return json_response(present_secret(self._get(instance, label)))
-
-    @describes(_TAG, Right.READ, {200: responses.PublicKey}, errors=(409,))
-    async def public_key(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Return the newest public key of a registration with signatures `v1a`."""
-        newest = self._get(instance, label).secrets[0]
-        if newest.signature is not Signature.V1A:
-            raise Conflict.of(
-                "webhook.no_public_key",
-                "The registration signs with v1, which has no public key; set signature v1a first.",
-            )
-        return json_response(responses.PublicKey(public_key_of(newest.value)))
-
-    @describes(_TAG, Right.WEBHOOKS, {200: responses.Secret}, body=_ROTATE_BODY)
-    async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Create a new signing secret; the old secret keeps signing beside it for a grace period."""
-        self._get(instance, label)  # 404 comes before any error of the body
-        grace = parse_grace(await read_optional_json(self._limit))
-        return json_response(
-            present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
-        )
-
-    @describes(_TAG, Right.WEBHOOKS, {200: lane_responses.Attempt}, body=_TEST_BODY, errors=(409,))
-    async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Send an event now, outside the lane: an example, or `event` and `data` of the body."""
-        self._get(instance, label)
-        kind, data = parse_test(await read_optional_json(self._limit), self._gateway.catalog)
-        attempt = await self._gateway.registrations.test(instance, label, kind=kind, data_json=data)
-        return json_response(present_attempt(attempt))
-
-    @describes(_TAG, Right.WEBHOOKS, {200: responses.Registration}, errors=(409,))
-    async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Let the registration's deliveries wait, in order, until it is resumed."""
-        self._get(instance, label)
-        return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
-
-    @describes(_TAG, Right.WEBHOOKS, {200: list[lane_responses.Lane]}, errors=(409,))
-    async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
-        self._get(instance, label)
-        lanes = await self._gateway.registrations.resume(instance, label)
-        now = self._gateway.clock.steady()
-        return json_response([present_lane(lane, instance, label, now) for lane in lanes])
 
     def _get(self, instance: str, label: str) -> Registration:
         self._gateway.instances.get(instance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.core.access import tags_within
 from hookgw.instances import responses
@@ -19,6 +19,7 @@ from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_json, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import ONE
 
 if TYPE_CHECKING:
@@ -33,26 +34,12 @@ _TAGS_BODY = json_body("TagsRequest", some={"tags": {"tenant": "acme", "plan": "
 _PRESENCE_BODY = json_body("PresenceRequest", shown={"presence": "available"})
 
 
-class AccountRoutes:
+class AccountRoutes(RouteGroup):
     def __init__(self, gateway: Gateway) -> None:
+        super().__init__(gateway)
         self._instances = gateway.instances
-        self._limit = gateway.settings.server.max_body
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("accounts", __name__)
-        add = blueprint.add_url_rule
-        add("/instance/options/<instance>", view_func=self.options)
-        add("/instance/options/<instance>", view_func=self.change_options, methods=["PATCH"])
-        add("/instance/tags/<instance>", view_func=self.change_tags, methods=["PATCH"])
-        add("/instance/restart/<instance>", view_func=self.restart, methods=["POST"])
-        # Clients of Evolution API 1.
-        add("/instance/restart/<instance>", view_func=self.restart, methods=["PUT"])
-        add("/instance/setPresence/<instance>", view_func=self.set_presence, methods=["POST"])
-        add("/instance/capabilities/<instance>", view_func=self.capabilities)
-        add("/settings/set/<instance>", view_func=self.set_settings, methods=["POST"])
-        add("/settings/find/<instance>", view_func=self.find_settings)
-        return blueprint
-
+    @route("GET", "/instance/options/<instance>")
     @describes(_TAG, Right.READ, {200: responses.ConnectorOptions})
     async def options(self, instance: str) -> Response:
         """Return the options of the instance and of its connector; secrets are masked."""
@@ -66,6 +53,7 @@ class AccountRoutes:
             )
         )
 
+    @route("PATCH", "/instance/options/<instance>")
     @describes(_TAG, Right.CONNECT, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409, 502))
     async def change_options(self, instance: str) -> Response:
         """Change some options of the instance and of its connector.
@@ -87,6 +75,7 @@ class AccountRoutes:
             )
         )
 
+    @route("PATCH", "/instance/tags/<instance>")
     @describes(_TAG, Right.OPERATE, {200: responses.TaggedInstance}, body=_TAGS_BODY)
     async def change_tags(self, instance: str) -> Response:
         """Replace all tags of the instance.
@@ -99,6 +88,8 @@ class AccountRoutes:
         changed = await self._instances.change_tags(instance, tags)
         return json_response(responses.TaggedInstance(changed.name, changed.tags))
 
+    @route("POST", "/instance/restart/<instance>")
+    @route("PUT", "/instance/restart/<instance>")  # clients of Evolution API 1
     @describes(_TAG, Right.CONNECT, {200: responses.Connection}, errors=(409,))
     async def restart(self, instance: str) -> Response:
         """End the connection and start it again.
@@ -109,6 +100,7 @@ class AccountRoutes:
         state = self._instances.connection_state(instance)
         return json_response(present_connection(instance, state, self._instances.close_reason(instance)))
 
+    @route("POST", "/instance/setPresence/<instance>")
     @describes(_TAG, Right.CONNECT, {201: responses.Presence}, body=_PRESENCE_BODY, errors=(409, 501, 502))
     async def set_presence(self, instance: str) -> Response:
         """Show the whole account as available or not."""
@@ -117,11 +109,13 @@ class AccountRoutes:
         await self._instances.set_presence(instance, presence)
         return json_response(responses.Presence(presence), 201)
 
+    @route("GET", "/instance/capabilities/<instance>")
     @describes(_TAG, Right.READ, {200: responses.Capabilities})
     async def capabilities(self, instance: str) -> Response:
         """List the calls that the instance's connector answers."""
         return json_response(responses.Capabilities(self._instances.capabilities(instance)))
 
+    @route("POST", "/settings/set/<instance>")
     @describes(_TAG, Right.CONNECT, {201: responses.ChangedSettings}, body=_SETTINGS_BODY)
     async def set_settings(self, instance: str) -> Response:
         """Change how the account behaves; a missing setting keeps its value."""
@@ -133,6 +127,7 @@ class AccountRoutes:
             responses.ChangedSettings(responses.NamedSettings(instance, settings), warnings), 201
         )
 
+    @route("GET", "/settings/find/<instance>")
     @describes(_TAG, Right.READ, {200: responses.Settings})
     async def find_settings(self, instance: str) -> Response:
         """Return how the account behaves."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.instances import responses
 from hookgw.instances.connectors.calls import calls_of
@@ -12,21 +10,11 @@ from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
+from hookgw.web.route_group import RouteGroup, route
 
 
-class ConnectorRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("connectors", __name__, url_prefix="/connector")
-        blueprint.add_url_rule("/list", view_func=self.list_connectors)
-        blueprint.add_url_rule("/find", view_func=self.find_servers, methods=["POST"])
-        return blueprint
-
+class ConnectorRoutes(RouteGroup):
+    @route("GET", "/connector/list")
     @describes("Instances", Right.INSTANCES, {200: list[responses.Connector]})
     async def list_connectors(self) -> Response:
         """List the connectors with the calls that each one answers, and the options of its instances."""
@@ -45,6 +33,7 @@ class ConnectorRoutes:
             ]
         )
 
+    @route("POST", "/connector/find")
     @describes("Instances", Right.OPERATE, {200: list[FoundServer]})
     async def find_servers(self) -> Response:
         """Look for servers of connectors beside the gateway.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.instances.routes.ingest_endpoint import IngestEndpoint
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import BYTES, Body, NotJson, describes
 from hookgw.web.request_body import current_exchange
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_head import BODILESS
 
 _ANSWER = NotJson("*/*", "The answer of the connector.")
@@ -16,17 +17,11 @@ _BODY = {"type": "string", "format": "binary", "description": "What the network 
 _ERRORS = (401, 404, 413, 415, 501, 503)  # of a GET, too, which may have a body
 
 
-class IngestRoutes:
+class IngestRoutes(RouteGroup):
     def __init__(self, endpoint: IngestEndpoint) -> None:
         self._endpoint = endpoint
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("ingest", __name__)
-        for rule in (INGEST_RULE, INGEST_BELOW_RULE):
-            blueprint.add_url_rule(rule, view_func=self.get, methods=["GET"])
-            blueprint.add_url_rule(rule, view_func=self.post, methods=["POST"])
-        return blueprint
-
+    @route("GET", INGEST_RULE, INGEST_BELOW_RULE)
     @describes("Networks", OPEN, {200: _ANSWER}, errors=_ERRORS, other=_ANSWER)
     async def get(self, instance: str, token: str, below: str = "") -> Response:
         """Pass a request of the network, such as the check of a new URL, to the instance's connector.
@@ -36,6 +31,7 @@ class IngestRoutes:
         """
         return await self._respond(instance, token, below)
 
+    @route("POST", INGEST_RULE, INGEST_BELOW_RULE)
     @describes(
         "Networks",
         OPEN,

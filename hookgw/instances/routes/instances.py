@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.connectors import whatsapp_number_of
 from hookgw.core.access import check_creation, check_right, tags_within, within
@@ -34,6 +34,7 @@ from hookgw.web.openapi.describe import Parameter, describes, filter_of, json_bo
 from hookgw.web.present import present_done, present_started
 from hookgw.web.query import TAGS, read_tags
 from hookgw.web.request_body import current_exchange, json_response, read_json, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.webhooks.change import unmask_change
@@ -75,23 +76,12 @@ _FEW = 100
 """So many instances are asked for by their names; if there are more, for all."""
 
 
-class InstanceRoutes:
+class InstanceRoutes(RouteGroup):
     def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+        super().__init__(gateway)
         self._instances = gateway.instances
-        self._limit = gateway.settings.server.max_body
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("instances", __name__, url_prefix="/instance")
-        blueprint.add_url_rule("/create", view_func=self.create, methods=["POST"])
-        blueprint.add_url_rule("/fetchInstances", view_func=self.fetch_instances)
-        blueprint.add_url_rule("/connectionState/<instance>", view_func=self.connection_state)
-        blueprint.add_url_rule("/connect/<instance>", view_func=self.connect)
-        blueprint.add_url_rule("/rotateIngest/<instance>", view_func=self.rotate_ingest, methods=["POST"])
-        blueprint.add_url_rule("/logout/<instance>", view_func=self.logout, methods=["DELETE"])
-        blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
-        return blueprint
-
+    @route("POST", "/instance/create")
     @describes(
         _TAG,
         within_reach(Right.INSTANCES),
@@ -155,6 +145,7 @@ class InstanceRoutes:
             created.warnings = warned
         return json_response(created, 201)
 
+    @route("GET", "/instance/fetchInstances")
     @describes(
         _TAG,
         within_reach(Right.READ),
@@ -234,11 +225,13 @@ class InstanceRoutes:
         shown = (text for text in (*texts, *tag_texts(instance.tags)) if text)
         return any(wanted.casefold() in text.casefold() for text in shown)
 
+    @route("GET", "/instance/connectionState/<instance>")
     @describes(_TAG, Right.READ, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:
         """Return the state of the connection."""
         return json_response(self._connection(instance))
 
+    @route("GET", "/instance/connect/<instance>")
     @describes(_TAG, Right.CONNECT, {200: responses.Connection}, query=(_PAIRING_QUERY,), errors=(400, 409))
     async def connect(self, instance: str) -> Response:
         """Start the connector; return a QR code if there is one, and with a `number` a code to type."""
@@ -255,6 +248,7 @@ class InstanceRoutes:
         reason, count = self._instances.close_reason(instance), self._instances.codes_shown(instance)
         return present_connection(instance, state, reason, code, ingest_url, count)
 
+    @route("POST", "/instance/rotateIngest/<instance>")
     @describes(_TAG, Right.CONNECT, {200: responses.IngestUrl}, errors=(409, 501))
     async def rotate_ingest(self, instance: str) -> Response:
         """Give the instance a new `ingestUrl`; the old one ends at once.
@@ -263,12 +257,14 @@ class InstanceRoutes:
         """
         return json_response(responses.IngestUrl(await self._instances.rotate_ingest(instance)))
 
+    @route("DELETE", "/instance/logout/<instance>")
     @describes(_TAG, Right.CONNECT, {200: common.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:
         """End the connection."""
         await self._instances.logout(instance)
         return json_response(present_done("Instance logged out"))
 
+    @route("DELETE", "/instance/delete/<instance>")
     @describes(_TAG, Right.INSTANCES, {200: common.Done, 202: common.Started})
     async def delete(self, instance: str) -> Response:
         """Delete the instance with its registrations; pending deliveries become dead letters.

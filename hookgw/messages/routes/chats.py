@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.instances.connectors.media_download import MediaDownload
 from hookgw.kernel.errors import Conflict, HookgwError
@@ -35,6 +35,7 @@ from hookgw.web.request_body import (
     read_parsed,
     reserve,
 )
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.exchange import BrokenOff
 from hookgw.web.server.response_memory import LIST
@@ -79,36 +80,18 @@ _FILE_BODY = json_body("FileRequest", by_id={"message": {"key": {"id": _KEY["id"
 _NUMBERS_BODY = json_body("NumbersRequest", two={"numbers": ["5511988887777", "5511977776666"]})
 
 
-class ChatRoutes:
+class ChatRoutes(RouteGroup):
     """The handlers check in the same order as those of ``/message``."""
 
     def __init__(self, gateway: Gateway) -> None:
+        super().__init__(gateway)
         self._messages = gateway.messages
         self._chats = gateway.chats
         self._stored_messages = gateway.stored_messages
         self._instances = gateway.instances
-        self._limit = gateway.settings.server.max_body
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("chats", __name__, url_prefix="/chat")
-        for path, view, method in (
-            ("markMessageAsRead", self.mark_read, "POST"),
-            ("markMessageAsRead", self.mark_read, "PUT"),  # clients of Evolution API 1
-            ("sendPresence", self.send_presence, "POST"),
-            ("updateMessage", self.update_message, "POST"),
-            ("updateMessage", self.update_message, "PUT"),
-            ("deleteMessageForEveryone", self.delete_message, "DELETE"),
-            ("whatsappNumbers", self.find_numbers, "POST"),
-            ("findChats", self.find_chats, "POST"),
-            ("findChats", self.list_chats, "GET"),  # clients of Evolution API 1
-            ("findContacts", self.find_contacts, "POST"),
-            ("findMessages", self.find_messages, "POST"),
-            ("fetchProfilePictureUrl", self.find_picture, "POST"),
-            ("getBase64FromMediaMessage", self.fetch_file, "POST"),
-        ):
-            blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=[method])
-        return blueprint
-
+    @route("POST", "/chat/markMessageAsRead/<instance>")
+    @route("PUT", "/chat/markMessageAsRead/<instance>")  # clients of Evolution API 1
     @describes(_TAG, Right.SEND, {201: responses.MarkedRead}, body=_READ_BODY, errors=_ERRORS)
     async def mark_read(self, instance: str) -> Response:
         """Mark messages as read."""
@@ -116,6 +99,7 @@ class ChatRoutes:
         await self._messages.mark_read(instance, await read_parsed(self._limit, parse_read_messages))
         return json_response(responses.MarkedRead("Read messages", "success"), 201)
 
+    @route("POST", "/chat/sendPresence/<instance>")
     @describes(_TAG, Right.SEND, {201: responses.ShownPresence}, body=_PRESENCE_BODY, errors=_ERRORS)
     async def send_presence(self, instance: str) -> Response:
         """Show a presence in a chat, such as typing."""
@@ -124,6 +108,8 @@ class ChatRoutes:
         await self._messages.show_presence(instance, asked.presence, number=asked.number, delay=asked.delay)
         return json_response(responses.ShownPresence(asked.presence), 201)
 
+    @route("POST", "/chat/updateMessage/<instance>")
+    @route("PUT", "/chat/updateMessage/<instance>")
     @describes(_TAG, Right.SEND, {200: responses.EditedMessage}, body=_EDIT_BODY, errors=_ERRORS)
     async def update_message(self, instance: str) -> Response:
         """Replace the text of a message."""
@@ -131,6 +117,7 @@ class ChatRoutes:
         edit = await read_parsed(self._limit, parse_edit)
         return json_response(await self._messages.edit(instance, edit.key, edit.text, number=edit.number))
 
+    @route("DELETE", "/chat/deleteMessageForEveryone/<instance>")
     @describes(_TAG, Right.SEND, {201: responses.DeletedMessage}, body=_DELETE_BODY, errors=_ERRORS)
     async def delete_message(self, instance: str) -> Response:
         """Delete a message for everyone in the chat."""
@@ -138,6 +125,7 @@ class ChatRoutes:
         key = await read_parsed(self._limit, parse_deletion)
         return json_response(await self._messages.delete(instance, key), 201)
 
+    @route("POST", "/chat/whatsappNumbers/<instance>")
     @describes(_TAG, Right.SEND, {200: list[responses.FoundNumber]}, body=_NUMBERS_BODY, errors=_ERRORS)
     async def find_numbers(self, instance: str) -> Response:
         """Look up which numbers have an account on the network.
@@ -158,6 +146,7 @@ class ChatRoutes:
             raise refusal
         return json_response(known)
 
+    @route("POST", "/chat/findChats/<instance>")
     @describes(_TAG, Right.PAYLOADS, {200: list[responses.Chat]}, body=_CHATS_BODY)
     async def find_chats(self, instance: str) -> Response:
         """List the chats in the history, the one with the newest message first."""
@@ -181,6 +170,7 @@ class ChatRoutes:
 
         return json_response(await first_of(_page(found, query), present))
 
+    @route("GET", "/chat/findChats/<instance>")  # clients of Evolution API 1
     @describes(_TAG, Right.PAYLOADS, {200: list[responses.Chat]})
     async def list_chats(self, instance: str) -> Response:
         """List the 1,000 newest chats in the history, the one with the newest message first."""
@@ -188,6 +178,7 @@ class ChatRoutes:
         self._instances.get(instance)
         return await self._list_chats(instance, parse_chat_query({}))
 
+    @route("POST", "/chat/findContacts/<instance>")
     @describes(_TAG, Right.PAYLOADS, {200: list[responses.Contact]}, body=_CONTACTS_BODY)
     async def find_contacts(self, instance: str) -> Response:
         """List the people and groups in the history, those of the newest events first."""
@@ -196,6 +187,7 @@ class ChatRoutes:
         found = await self._chats.contacts(instance, query.wants)
         return json_response(await first_of(_page(found, query), present_contact))
 
+    @route("POST", "/chat/findMessages/<instance>")
     @describes(_TAG, Right.PAYLOADS, {200: responses.MessagePage}, body=_MESSAGES_BODY, errors=(429, 502))
     async def find_messages(self, instance: str) -> Response:
         """List messages, the newest first.
@@ -212,6 +204,7 @@ class ChatRoutes:
         found = await self._stored_messages.find(instance, query)
         return json_response(present_messages(found, query, found_instance.id))
 
+    @route("POST", "/chat/fetchProfilePictureUrl/<instance>")
     @describes(_TAG, Right.PAYLOADS, {200: responses.Picture}, body=_PICTURE_BODY, errors=_ERRORS)
     async def find_picture(self, instance: str) -> Response:
         """Return the picture of an account or a group."""
@@ -219,6 +212,7 @@ class ChatRoutes:
         number = await read_parsed(self._limit, parse_picture_request)
         return json_response(await self._messages.find_picture(instance, number))
 
+    @route("POST", "/chat/getBase64FromMediaMessage/<instance>")
     @describes(_TAG, Right.PAYLOADS, {201: responses.MediaFile}, body=_FILE_BODY, errors=(*_ERRORS, 413))
     async def fetch_file(self, instance: str) -> Response:
         """Return the file of a message as base64.

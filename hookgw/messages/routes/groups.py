@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.kernel.errors import Invalid
 from hookgw.messages import responses
@@ -13,10 +11,8 @@ from hookgw.messages.requests import MAX_NUMBER
 from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import Parameter, describes
 from hookgw.web.request_body import network_response, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import LIST
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _TAG = "Groups"
 _ERRORS = (409, 501, 502)
@@ -34,23 +30,14 @@ _GROUP = Parameter(
 )
 
 
-class GroupRoutes:
+class GroupRoutes(RouteGroup):
     """The handlers of ``/group``. They check in the same order as those of ``/message``."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._messages = gateway.messages
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("groups", __name__, url_prefix="/group")
-        blueprint.add_url_rule("/fetchAllGroups/<instance>", view_func=self.list_groups)
-        blueprint.add_url_rule("/findGroupInfos/<instance>", view_func=self.find_group)
-        blueprint.add_url_rule("/participants/<instance>", view_func=self.list_participants)
-        return blueprint
-
+    @route("GET", "/group/fetchAllGroups/<instance>")
     @describes(_TAG, Right.PAYLOADS, {200: list[responses.Group]}, query=(_PARTICIPANTS,), errors=_ERRORS)
     async def list_groups(self, instance: str) -> Response:
         """List the groups of the account."""
-        self._messages.require(instance, "fetchAllGroups")
+        self._gateway.messages.require(instance, "fetchAllGroups")
         given = request.args.get("getParticipants") or "false"
         if given not in ("true", "false"):
             raise Invalid.of(
@@ -59,22 +46,24 @@ class GroupRoutes:
                 given=given[:64],
             )
         await reserve(LIST)
-        groups = await self._messages.list_groups(instance, with_participants=given == "true")
+        groups = await self._gateway.messages.list_groups(instance, with_participants=given == "true")
         return await network_response(groups)
 
+    @route("GET", "/group/findGroupInfos/<instance>")
     @describes(_TAG, Right.PAYLOADS, {200: responses.Group}, query=(_GROUP,), errors=_ERRORS)
     async def find_group(self, instance: str) -> Response:
         """Return a group with its participants."""
-        self._messages.require(instance, "findGroupInfos")
+        self._gateway.messages.require(instance, "findGroupInfos")
         group = parse_group(request.args.get("groupJid"))
         await reserve(LIST)
-        return await network_response(await self._messages.find_group(instance, group))
+        return await network_response(await self._gateway.messages.find_group(instance, group))
 
+    @route("GET", "/group/participants/<instance>")
     @describes(_TAG, Right.PAYLOADS, {200: responses.Participants}, query=(_GROUP,), errors=_ERRORS)
     async def list_participants(self, instance: str) -> Response:
         """List who is in a group."""
-        self._messages.require(instance, "participants")
+        self._gateway.messages.require(instance, "participants")
         group = parse_group(request.args.get("groupJid"))
         await reserve(LIST)
-        found = await self._messages.find_group(instance, group)
+        found = await self._gateway.messages.find_group(instance, group)
         return await network_response({"participants": found.get("participants") or []})

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.instances.connectors.media_download import MediaDownload
 from hookgw.kernel.errors import HookgwError
 from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import NotJson, describes
 from hookgw.web.request_body import current_exchange
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.exchange import BrokenOff
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _FILE = NotJson("*/*", "The file, with the content type that the network says.")
 # A stranger chose the file and its type. A browser must save it, and never run it as a page of this site.
@@ -27,15 +24,8 @@ _SAFE = {
 }
 
 
-class MediaRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("media", __name__, url_prefix="/media")
-        blueprint.add_url_rule("/<instance>/<token>", view_func=self.download)
-        return blueprint
-
+class MediaRoutes(RouteGroup):
+    @route("GET", "/media/<instance>/<token>")
     @describes("Media", OPEN, {200: _FILE}, errors=(403, 404, 410, 413, 429, 501, 502, 503))
     async def download(self, instance: str, token: str) -> Response:
         """Download an inbound file, with a link from an event.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.messages import responses
 from hookgw.messages.requests import (
@@ -24,10 +22,8 @@ from hookgw.records.messages import Message
 from hookgw.web.forms import NOTE, read_send
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.web.request_body import current_exchange, json_response
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.errors import JSON
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _TAG = "Messages"
 _SENT = {201: responses.SentMessage}
@@ -114,82 +110,70 @@ _IDEMPOTENCY_KEY = Parameter(
 )
 
 
-class MessageRoutes:
+class MessageRoutes(RouteGroup):
     """The handlers of ``/message``.
 
     Each of them checks in the order 401, 403, 404, 501, 400, 409: a client that asks for a call that the
     network lacks learns this, whatever is wrong with its body.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._messages = gateway.messages
-        self._limit = gateway.settings.server.max_body
-        self._upload_limit = gateway.settings.server.max_upload
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("messages", __name__, url_prefix="/message")
-        for path, view in (
-            ("sendText", self.send_text),
-            ("sendMedia", self.send_media),
-            ("sendWhatsAppAudio", self.send_audio),
-            ("sendSticker", self.send_sticker),
-            ("sendReaction", self.send_reaction),
-            ("sendLocation", self.send_location),
-            ("sendContact", self.send_contact),
-            ("sendTemplate", self.send_template),
-        ):
-            blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=["POST"])
-        return blueprint
-
+    @route("POST", "/message/sendText/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_TEXT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_text(self, instance: str) -> Response:
         """Send a text message."""
-        self._messages.require(instance, "sendText")
+        self._gateway.messages.require(instance, "sendText")
         return await self._send(instance, await read_send(self._limit, parse_text_message))
 
+    @route("POST", "/message/sendMedia/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_MEDIA_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_media(self, instance: str) -> Response:
         """Send a file: by URL, as base64, or as an upload."""
-        self._messages.require(instance, "sendMedia")
-        body, files = await read_upload(self._upload_limit, self._limit, "media")
+        self._gateway.messages.require(instance, "sendMedia")
+        body, files = await read_upload(self._gateway.settings.server.max_upload, self._limit, "media")
         return await self._send(instance, parse_media_message(body, files))
 
+    @route("POST", "/message/sendWhatsAppAudio/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_AUDIO_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_audio(self, instance: str) -> Response:
         """Send a voice message: by URL, as base64, or as an upload."""
-        self._messages.require(instance, "sendWhatsAppAudio")
-        body, files = await read_upload(self._upload_limit, self._limit, "audio")
+        self._gateway.messages.require(instance, "sendWhatsAppAudio")
+        body, files = await read_upload(self._gateway.settings.server.max_upload, self._limit, "audio")
         return await self._send(instance, parse_audio_message(body, files))
 
+    @route("POST", "/message/sendSticker/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_STICKER_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_sticker(self, instance: str) -> Response:
         """Send a sticker: by URL, as base64, or as an upload."""
-        self._messages.require(instance, "sendSticker")
-        body, files = await read_upload(self._upload_limit, self._limit, "sticker")
+        self._gateway.messages.require(instance, "sendSticker")
+        body, files = await read_upload(self._gateway.settings.server.max_upload, self._limit, "sticker")
         return await self._send(instance, parse_sticker_message(body, files))
 
+    @route("POST", "/message/sendReaction/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_reaction(self, instance: str) -> Response:
         """React to a message."""
-        self._messages.require(instance, "sendReaction")
+        self._gateway.messages.require(instance, "sendReaction")
         return await self._send(instance, await read_send(self._limit, parse_reaction_message))
 
+    @route("POST", "/message/sendLocation/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_LOCATION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_location(self, instance: str) -> Response:
         """Send a place."""
-        self._messages.require(instance, "sendLocation")
+        self._gateway.messages.require(instance, "sendLocation")
         return await self._send(instance, await read_send(self._limit, parse_location_message))
 
+    @route("POST", "/message/sendContact/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_CONTACT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_contact(self, instance: str) -> Response:
         """Send cards of people."""
-        self._messages.require(instance, "sendContact")
+        self._gateway.messages.require(instance, "sendContact")
         return await self._send(instance, await read_send(self._limit, parse_contact_message))
 
+    @route("POST", "/message/sendTemplate/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_TEMPLATE_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_template(self, instance: str) -> Response:
         """Send a message that the network has approved beforehand."""
-        self._messages.require(instance, "sendTemplate")
+        self._gateway.messages.require(instance, "sendTemplate")
         return await self._send(instance, await read_send(self._limit, parse_template_message))
 
     async def _send(self, instance: str, message: Message) -> Response:
@@ -197,7 +181,7 @@ class MessageRoutes:
         # The send goes on if the client goes away, and so does the count of its body.
         exchange = current_exchange()
         release = exchange.hand_over()
-        sent = await self._messages.send(
+        sent = await self._gateway.messages.send(
             instance, message, key=key, on_ended=release, is_there=exchange.is_client_there
         )
         return json_response(sent, 201)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.core.access import within
 from hookgw.kernel.errors import Invalid
@@ -21,10 +20,8 @@ from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, filter_of
 from hookgw.web.query import page_of, read_limit, read_times
 from hookgw.web.request_body import json_response, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import ENTRY, LIST
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _RESOURCES = dict.fromkeys(action.partition(".")[0] for action in AuditAction)
 _ACTIONS = (*_RESOURCES, *AuditAction)
@@ -41,16 +38,8 @@ _QUERY = (
 )
 
 
-class AuditRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("audit", __name__, url_prefix="/audit")
-        blueprint.add_url_rule("/list", view_func=self.list_all)
-        blueprint.add_url_rule("/list/<instance>", view_func=self.list_of_instance)
-        return blueprint
-
+class AuditRoutes(RouteGroup):
+    @route("GET", "/audit/list")
     @describes("Audit", within_reach(Right.READ), {200: responses.AuditPage}, query=_QUERY)
     async def list_all(self) -> Response:
         """List who changed what within the key's reach, the newest first, page by page.
@@ -59,6 +48,7 @@ class AuditRoutes:
         """
         return await self._list(None, None)
 
+    @route("GET", "/audit/list/<instance>")
     @describes("Audit", Right.READ, {200: responses.AuditPage}, query=_QUERY)
     async def list_of_instance(self, instance: str) -> Response:
         """List who changed an instance, its registrations and its keys, the newest first.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.core.access import names_within
 from hookgw.operations import responses
@@ -14,21 +12,11 @@ from hookgw.web.auth import current_principal
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
+from hookgw.web.route_group import RouteGroup, route
 
 
-class DiagnosisRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("diagnosis", __name__)
-        blueprint.add_url_rule("/diagnosis", view_func=self.of_all)
-        blueprint.add_url_rule("/diagnosis/<instance>", view_func=self.of_instance)
-        return blueprint
-
+class DiagnosisRoutes(RouteGroup):
+    @route("GET", "/diagnosis")
     @describes("Operation", within_reach(Right.READ), {200: responses.Diagnosis})
     async def of_all(self) -> Response:
         """List the problems of instances and webhooks within the key's reach, and the state of the storage.
@@ -38,6 +26,7 @@ class DiagnosisRoutes:
         names = names_within(self._gateway.registry, current_principal())
         return json_response(await diagnose_all(self._gateway, names))
 
+    @route("GET", "/diagnosis/<instance>")
     @describes("Operation", Right.READ, {200: responses.Diagnosis})
     async def of_instance(self, instance: str) -> Response:
         """Find out why nothing of an instance arrives.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.core.access import check_global
 from hookgw.kernel.errors import Invalid
@@ -18,9 +16,7 @@ from hookgw.web.auth import current_principal
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, filter_of
 from hookgw.web.request_body import json_response
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
+from hookgw.web.route_group import RouteGroup, route
 
 _SPAN = filter_of(
     "span",
@@ -36,16 +32,8 @@ _TAG = filter_of(
 _WEBHOOK = Parameter("webhook", "Only of the webhook with this label.", {"type": "string"})
 
 
-class FigureRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("figures", __name__, url_prefix="/figures")
-        blueprint.add_url_rule("/find", view_func=self.of_all)
-        blueprint.add_url_rule("/find/<instance>", view_func=self.of_instance)
-        return blueprint
-
+class FigureRoutes(RouteGroup):
+    @route("GET", "/figures/find")
     @describes(
         "Operation",
         within_reach(Right.READ),
@@ -67,6 +55,7 @@ class FigureRoutes:
             return await self._of_webhook(self._gateway.registrations.configured(label), span)
         return json_response(present_series(await self._gateway.figures.within(principal, tags, span)))
 
+    @route("GET", "/figures/find/<instance>")
     @describes("Operation", Right.READ, {200: responses.FigureSeries}, query=(_SPAN, _WEBHOOK), errors=(404,))
     async def of_instance(self, instance: str) -> Response:
         """Count what became of an instance's events, and of deliveries to its own webhooks, over time."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.kernel.errors import NotFound, Unavailable
 from hookgw.records.api_keys import Right
@@ -13,34 +11,23 @@ from hookgw.web import responses as common
 from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import NotJson, describes
 from hookgw.web.request_body import json_response
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.webhooks import responses as webhook_responses
 from hookgw.webhooks.responses import present_secret
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _TAG = "Operation"
 READY_TIMEOUT = 4.0
 """Seconds that the store may take for a test write. The answer is promised within 5 s."""
 
 
-class HealthRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("operation", __name__)
-        blueprint.add_url_rule("/healthz", view_func=self.healthz)
-        blueprint.add_url_rule("/readyz", view_func=self.readyz)
-        blueprint.add_url_rule("/metrics", view_func=self.metrics)
-        blueprint.add_url_rule("/operations/secret", view_func=self.operations_secret)
-        return blueprint
-
+class HealthRoutes(RouteGroup):
+    @route("GET", "/healthz")
     @describes(_TAG, OPEN, {200: common.Health})
     async def healthz(self) -> Response:
         """Report that the process is alive."""
         return json_response(common.Health("ok"))
 
+    @route("GET", "/readyz")
     @describes(_TAG, OPEN, {200: common.Health}, errors=(503,))
     async def readyz(self) -> Response:
         """Report whether the store accepts writes and the lanes run; in a fleet, also who holds what."""
@@ -56,12 +43,14 @@ class HealthRoutes:
             "storage.slow", "The store did not write within {seconds:.0f} seconds.", seconds=READY_TIMEOUT
         )
 
+    @route("GET", "/metrics")
     @describes(_TAG, Right.READ, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})
     async def metrics(self) -> Response:
         """Return metrics for Prometheus."""
         body, content_type = await self._gateway.metrics.render_in_slices()
         return Response(body, content_type=content_type)
 
+    @route("GET", "/operations/secret")
     @describes(_TAG, Right.OPERATE, {200: webhook_responses.Secret}, errors=(404,))
     async def operations_secret(self) -> Response:
         """Return the secret that signs operational events."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw.operations import responses
 from hookgw.operations.present import present_job
@@ -17,6 +17,7 @@ from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, filter_of
 from hookgw.web.request_body import json_response, reserve
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import LIST
 
 if TYPE_CHECKING:
@@ -26,18 +27,11 @@ _TAG = "Jobs"
 _PARENT = filter_of("parent", "Only the parts of this job.", {"type": "string"})
 
 
-class JobRoutes:
+class JobRoutes(RouteGroup):
     def __init__(self, gateway: Gateway) -> None:
         self._jobs = VisibleJobs(gateway)
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("jobs", __name__, url_prefix="/job")
-        blueprint.add_url_rule("/find/<job_id>", view_func=self.find)
-        blueprint.add_url_rule("/list", view_func=self.list_jobs)
-        for order, view in (("pause", self.pause), ("resume", self.resume), ("cancel", self.cancel)):
-            blueprint.add_url_rule(f"/{order}/<job_id>", view_func=view, methods=["POST"])
-        return blueprint
-
+    @route("GET", "/job/find/<job_id>")
     @describes(_TAG, within_reach(Right.READ), {200: responses.Job}, errors=(404,))
     async def find(self, job_id: str) -> Response:
         """Return a job: how far it has come, or how it ended.
@@ -46,28 +40,7 @@ class JobRoutes:
         """
         return json_response(present_job(await self._jobs.find(current_principal(), job_id)))
 
-    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
-    async def pause(self, job_id: str) -> Response:
-        """Pause a replay, after its present step, until it is resumed. A restart does not resume it."""
-        return await self._order(job_id, JobOrder.PAUSE)
-
-    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
-    async def resume(self, job_id: str) -> Response:
-        """Resume a paused job."""
-        return await self._order(job_id, JobOrder.RESUME)
-
-    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
-    async def cancel(self, job_id: str) -> Response:
-        """End a replay, a backfill or a cancellation early. What it has done stays."""
-        return await self._order(job_id, JobOrder.CANCEL)
-
-    async def _order(self, job_id: str, order: JobOrder) -> Response:
-        job = await self._jobs.find_running(current_principal(), job_id)
-        elsewhere = await forward_call(job.instance)
-        if elsewhere is not None:
-            return elsewhere
-        return json_response(present_job(await self._jobs.order(job, order)))
-
+    @route("GET", "/job/list")
     @describes(
         _TAG,
         within_reach(Right.READ),
@@ -84,3 +57,28 @@ class JobRoutes:
         await reserve(LIST)
         seen = await self._jobs.list(current_principal(), request.args.get("parent") or None)
         return await array(seen, lambda job: (-job.started, job.id), present_job)
+
+    @route("POST", "/job/pause/<job_id>")
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
+    async def pause(self, job_id: str) -> Response:
+        """Pause a replay, after its present step, until it is resumed. A restart does not resume it."""
+        return await self._order(job_id, JobOrder.PAUSE)
+
+    @route("POST", "/job/resume/<job_id>")
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
+    async def resume(self, job_id: str) -> Response:
+        """Resume a paused job."""
+        return await self._order(job_id, JobOrder.RESUME)
+
+    @route("POST", "/job/cancel/<job_id>")
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
+    async def cancel(self, job_id: str) -> Response:
+        """End a replay, a backfill or a cancellation early. What it has done stays."""
+        return await self._order(job_id, JobOrder.CANCEL)
+
+    async def _order(self, job_id: str, order: JobOrder) -> Response:
+        job = await self._jobs.find_running(current_principal(), job_id)
+        elsewhere = await forward_call(job.instance)
+        if elsewhere is not None:
+            return elsewhere
+        return json_response(present_job(await self._jobs.order(job, order)))

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.operations import responses
 from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
+from hookgw.web.route_group import RouteGroup, route
 
 
-class NodeRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("nodes", __name__, url_prefix="/node")
-        blueprint.add_url_rule("/list", view_func=self.list_nodes)
-        return blueprint
-
+class NodeRoutes(RouteGroup):
+    @route("GET", "/node/list")
     @describes("Operation", Right.OPERATE, {200: list[responses.Node]})
     async def list_nodes(self) -> Response:
         """List the nodes that share the storage, and how many shards each holds.

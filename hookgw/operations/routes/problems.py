@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.core.access import names_within
 from hookgw.operations import responses
@@ -18,11 +16,9 @@ from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done
 from hookgw.web.request_body import json_response, read_json, reserve
 from hookgw.web.responses import Done
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
 
 _TAG = "Operation"
 _BODY = json_body(
@@ -32,18 +28,8 @@ _BODY = json_body(
 )
 
 
-class ProblemRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._limit = gateway.settings.server.max_body
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("problems", __name__, url_prefix="/problem")
-        blueprint.add_url_rule("/list", view_func=self.list_problems)
-        blueprint.add_url_rule("/mute/<problem>", view_func=self.mute, methods=["POST"])
-        blueprint.add_url_rule("/unmute/<problem>", view_func=self.unmute, methods=["POST"])
-        return blueprint
-
+class ProblemRoutes(RouteGroup):
+    @route("GET", "/problem/list")
     @describes(_TAG, within_reach(Right.READ), {200: responses.ProblemPage}, headers=SILENT_HEADER)
     async def list_problems(self) -> Response:
         """List what is wrong now within the key's reach, by its cause, what loses most first.
@@ -59,6 +45,7 @@ class ProblemRoutes:
         page = responses.ProblemPage(problems=shown, others=len(groups) - len(shown))
         return name_silent(json_response(page), silent)
 
+    @route("POST", "/problem/mute/<problem>")
     @describes(_TAG, Right.OPERATE, {200: Done}, body=_BODY, errors=(404,))
     async def mute(self, problem: str) -> Response:
         """Mute a problem until a time, with a reason, which the audit keeps."""
@@ -67,6 +54,7 @@ class ProblemRoutes:
         await views.mutes.mute(await views.problem_group(problem, None, with_mutes=True), reason, until)
         return json_response(present_done("Problem muted"))
 
+    @route("POST", "/problem/unmute/<problem>")
     @describes(_TAG, Right.OPERATE, {200: Done})
     async def unmute(self, problem: str) -> Response:
         """Show a muted problem again. It may be over, or not muted: nothing happens then."""

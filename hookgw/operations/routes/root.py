@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quart import Blueprint, Response, request
+from quart import Response, request
 
 from hookgw._version import __version__
 from hookgw.kernel.errors import Unauthorized
@@ -16,6 +16,7 @@ from hookgw.web.auth import VERIFY_PATH, current_principal
 from hookgw.web.needs import ANY_KEY, OPEN
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
+from hookgw.web.route_group import RouteGroup, route
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -27,7 +28,7 @@ _EVOLUTION_MESSAGE = "Welcome to the Evolution API, it is working!"
 _MESSAGE = "hookgw, a webhook gateway for messaging instances. It works."
 
 
-class RootRoutes:
+class RootRoutes(RouteGroup):
     """The handlers of ``/`` and ``/verify-creds``.
 
     Args:
@@ -41,12 +42,7 @@ class RootRoutes:
         # Where people begin. Relative, because a proxy may add a prefix that hookgw does not know.
         self._page = "dashboard/" if has_dashboard else "docs"
 
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("root", __name__)
-        blueprint.add_url_rule("/", view_func=self.root)
-        blueprint.add_url_rule(VERIFY_PATH, view_func=self.verify_key, methods=["POST"])
-        return blueprint
-
+    @route("GET", "/")
     @describes("Operation", OPEN, {200: common.About, 302: None})
     async def root(self) -> Response:
         """Return what this is; a browser is redirected to a page.
@@ -71,6 +67,7 @@ class RootRoutes:
         response.headers["vary"] = "accept"
         return response
 
+    @route("POST", VERIFY_PATH)
     @describes("Operation", ANY_KEY, {200: common.ValidKey})
     async def verify_key(self) -> Response:
         """Say that the key is a global key, as clients of Evolution API ask before they save it.

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Response
+from quart import Response
 
 from hookgw.kernel.json_fields import Fields, as_object, as_text
 from hookgw.operations import responses
 from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_optional_json
-
-if TYPE_CHECKING:
-    from hookgw.app.gateway import Gateway
+from hookgw.web.route_group import RouteGroup, route
 
 _BODY = json_body("BackupRequest", required=False, a_name={"name": "before-the-update.db"}, the_time={})
 
 
-class StorageRoutes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._limit = gateway.settings.server.max_body
-
-    def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("storage", __name__, url_prefix="/storage")
-        blueprint.add_url_rule("/backup", view_func=self.backup, methods=["POST"])
-        return blueprint
-
+class StorageRoutes(RouteGroup):
+    @route("POST", "/storage/backup")
     @describes(
         "Storage",
         Right.OPERATE,

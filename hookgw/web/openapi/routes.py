@@ -21,6 +21,7 @@ from hookgw.web.openapi.document import INTRODUCTION, Route, build_document
 from hookgw.web.openapi.page import Group, groups_of, shapes_of
 from hookgw.web.request_body import current_exchange
 from hookgw.web.route_auth import need_of_view
+from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.templates import load_templates
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ CALL_LIST = "http"
 SCHEMAS = "schemas"
 
 
-class OpenApiRoutes:
+class OpenApiRoutes(RouteGroup):
     """The handlers, for one application and its gateway.
 
     The document is built on first use, because plugins may add routes until then, and cached.
@@ -51,11 +52,11 @@ class OpenApiRoutes:
         self._pages: dict[tuple[str, str], Gzipped] = {}
 
     def blueprint(self) -> Blueprint:
-        blueprint = Blueprint("openapi", __name__)
+        blueprint = super().blueprint()
         blueprint.jinja_loader = load_templates("hookgw.web.openapi")
-        blueprint.add_url_rule("/openapi.json", view_func=self.openapi)
         return blueprint
 
+    @route("GET", "/openapi.json")
     @describes(_TAG, OPEN, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
     async def openapi(self) -> Response:
         """Return this document."""
