@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import trio
@@ -17,28 +17,13 @@ from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, user_of
 from hookgw.kernel.schemes import no_plugin
 from hookgw.kernel.target_url import Target
+from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import Outcome
-from hookgw.records.destinations import OutgoingDelivery, OutgoingStream, Response
+from hookgw.records.destinations import OutgoingStream
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 
 NEEDS_LONGER = " If it needs longer, set a longer timeout for this webhook."
-
-
-class DestinationHooks(Protocol):
-    """The plugins that send."""
-
-    @property
-    def schemes(self) -> Collection[str]:
-        """The schemes of URLs that plugins send to."""
-
-    async def send(self, scheme: str, outgoing: OutgoingDelivery) -> Response:
-        """Let a plugin make an attempt.
-
-        Raises:
-            OSError: the destination cannot be reached; the message is safe to show.
-            PluginFailed: the plugin failed otherwise.
-        """
 
 
 class Unanswered(NamedTuple):
@@ -124,7 +109,7 @@ class PluginAttempt:
         user = user_of(self._target.url).split(":", 1)
         return {*user, *map(unquote, user), *self.registration.headers.values()} - {""}
 
-    async def make(self, hooks: DestinationHooks) -> response.Response | Unanswered:
+    async def make(self, hooks: Hooks) -> response.Response | Unanswered:
         """Let the plugin make the attempt.
 
         Raises:

@@ -6,9 +6,8 @@ It knows plugins, envelope, signature and transport; ``lanes`` knows queues and 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
 
 import msgspec
 import trio
@@ -16,7 +15,7 @@ import trio
 from hookgw._version import __version__
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.light import in_task
-from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt
+from hookgw.delivery.destinations import NEEDS_LONGER, PluginAttempt
 from hookgw.delivery.envelope import MOST_BEGINNINGS, Envelope
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, NoAttempt, Reached, TimedOut
@@ -32,6 +31,7 @@ from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.schemes import HTTP_PORTS
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
 from hookgw.kernel.target_url import Target, parse_destination
+from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import DELIVERED_OUTCOME, Attempt, Delivery, Outcome, Outgoing, PreparedRequest
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, edited_from, path_segment
@@ -71,31 +71,6 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
 )
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
-
-
-class SenderHooks(DestinationHooks, Protocol):
-    """The plugin hooks that the sender calls. A call raises :class:`PluginFailed` or nothing."""
-
-    @property
-    def generation(self) -> int:
-        """Grows when :meth:`concerned` may return something else."""
-
-    def concerned(self, registration: Registration) -> frozenset[str]:
-        """Return which of the hooks below any plugin needs for a registration."""
-
-    async def filter(self, event: Event, registration: Registration) -> bool:
-        """Return whether the registration gets the event."""
-
-    async def transform(self, event: Event, registration: Registration) -> Event: ...
-
-    async def encode(self, event: Event, registration: Registration) -> bytes | None:
-        """Return a body that replaces the envelope, or ``None`` for the envelope."""
-
-    async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
-        """Change ``request.headers`` of one attempt."""
-
-    def secrets_of(self, registration: Registration) -> Collection[str]:
-        """Return the secrets in the options of plugins, which plugins may put into a body."""
 
 
 class RequestTemplate(msgspec.Struct, kw_only=True):
@@ -229,7 +204,7 @@ class DeliverySender:
 
     def __init__(
         self,
-        hooks: SenderHooks,
+        hooks: Hooks,
         clock: Clock,
         *,
         server_url: str | None,

@@ -59,7 +59,7 @@ class NoPlugins:
 KEPT_HEADS = 600
 
 
-def sender_with(hooks: NoPlugins) -> DeliverySender:
+def sender_with(hooks: Any) -> DeliverySender:
     return DeliverySender(
         hooks, Clock(), server_url="https://gateway.example", kept_answer=16, kept_heads=KEPT_HEADS
     )
@@ -187,7 +187,8 @@ async def test_a_request_that_was_prepared_is_sent_within_its_second(
     hookgw_receiver: Receiver, later: float
 ) -> None:
     registration, now = registration_for(hookgw_receiver.url), float(int(Clock().wall()))
-    sender = DeliverySender(Unconcerned(), Clock(lambda: now), server_url=None, kept_answer=16)
+    hooks: Any = Unconcerned()
+    sender = DeliverySender(hooks, Clock(lambda: now), server_url=None, kept_answer=16)
     template, first, second = template_for(registration), delivery_of(1), delivery_of(2)
     body = await rendered_body(sender, first.event, template)
     assert body is not None
