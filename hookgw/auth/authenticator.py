@@ -8,7 +8,6 @@ from hookgw.auth.failed_attempts import FailedKeyLimiter
 from hookgw.auth.keyring import KeyHolder, Keyring
 from hookgw.config.settings import AuthSettings
 from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.sentences import Sentence
 
 
 class Authenticator:
@@ -78,9 +77,8 @@ class Authenticator:
         wait = holder.bucket.take() if holder.bucket is not None else 0.0
         if wait:
             self._on_limited("key_rate")
-            raise TooManyRequests(
-                Sentence("key.too_many_requests", "This key makes too many requests. Retry later."),
-                retry_after=wait,
+            raise TooManyRequests.of(
+                "key.too_many_requests", "This key makes too many requests. Retry later.", retry_after=wait
             )
 
     def divide(self, nodes: int) -> None:

@@ -16,7 +16,6 @@ import structlog
 from hookgw.auth.client_address import rate_limit_key
 from hookgw.auth.keyring import KeyHolder
 from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.sentences import Sentence
 
 logger = structlog.get_logger("hookgw.auth")
 
@@ -69,9 +68,8 @@ class FailedKeyLimiter:
         now, window = self._now(), self.windows.get(_cached_rate_limit_key(address))
         if window is not None and window.failures >= self._limit and (wait := window.until - now) > 0:
             self._on_limited("failed_attempts")
-            raise TooManyRequests(
-                Sentence("key.too_many_wrong", "Too many wrong keys from this address. Retry later."),
-                retry_after=wait,
+            raise TooManyRequests.of(
+                "key.too_many_wrong", "Too many wrong keys from this address. Retry later.", retry_after=wait
             )
 
     def check(self, address: str, holder: KeyHolder | None) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from hookgw.fair import PerHolder
 from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.sentences import Sentence
 
 _RETRY_AFTER = 1.0
 
@@ -38,11 +37,9 @@ class RequestQuota(PerHolder[str]):
         """
         if not self.take_within(instance, 1, self._most):
             self._on_limited("instance_share")
-            raise TooManyRequests(
-                Sentence(
-                    "instance.too_many_requests",
-                    "{most:,} requests of this instance are in progress, the maximum. Retry later.",
-                    most=self._most,
-                ),
+            raise TooManyRequests.of(
+                "instance.too_many_requests",
+                "{most:,} requests of this instance are in progress, the maximum. Retry later.",
+                most=self._most,
                 retry_after=_RETRY_AFTER,
             )

@@ -10,7 +10,6 @@ import trio
 from hookgw.core.registry import Registry
 from hookgw.deliveries.selection import check_label, limited
 from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.sentences import Sentence
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
 
@@ -63,9 +62,8 @@ class DryRuns:
         # One at a time: it may walk through the whole history, with a connection that all instances share.
         place = instances[0] if len(instances) == 1 else GLOBAL_INSTANCE
         if place in self._counting:
-            raise TooManyRequests(
-                Sentence("deliveries.being_counted", "Deliveries are being counted. Retry later."),
-                retry_after=1.0,
+            raise TooManyRequests.of(
+                "deliveries.being_counted", "Deliveries are being counted. Retry later.", retry_after=1.0
             )
         self._counting.add(place)
         matching, found, is_complete = 0, dict[str, dict[str, int]](), False

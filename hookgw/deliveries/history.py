@@ -10,7 +10,6 @@ import trio
 from hookgw.concurrency.light import in_task
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.kernel.errors import NotFound, TooManyRequests
-from hookgw.kernel.sentences import Sentence
 from hookgw.store import (
     DeliveryPage,
     DeliveryQuery,
@@ -110,12 +109,10 @@ class DeliveryHistory:
                     await stack.enter_async_context(self.turns.hold((instance, is_tenant)))
             except trio.TooSlowError:
                 self._on_limited("instance_reads")
-                raise TooManyRequests(
-                    Sentence(
-                        "instance.too_many_reads",
-                        "{most} reads of this instance are in progress, the maximum. Retry later.",
-                        most=MOST_READS,
-                    ),
+                raise TooManyRequests.of(
+                    "instance.too_many_reads",
+                    "{most} reads of this instance are in progress, the maximum. Retry later.",
+                    most=MOST_READS,
                     retry_after=_RETRY_AFTER,
                 ) from None
             yield

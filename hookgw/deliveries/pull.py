@@ -264,12 +264,10 @@ class Pulls:
                 "pull.after_needs_order", "after needs all deliveries in one order: set ordering to url."
             )
         if self._waiting[instance] >= MOST_WAITING:
-            raise TooManyRequests(
-                Sentence(
-                    "pull.too_many_waiting",
-                    "{most} fetches of this instance's deliveries wait, the maximum. Retry later.",
-                    most=MOST_WAITING,
-                ),
+            raise TooManyRequests.of(
+                "pull.too_many_waiting",
+                "{most} fetches of this instance's deliveries wait, the maximum. Retry later.",
+                most=MOST_WAITING,
                 retry_after=1,
             )
         cursor = None if asked.after is None else await self._read_cursor(asked.after)

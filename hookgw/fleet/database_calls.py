@@ -16,7 +16,6 @@ import trio
 from hookgw.core.this_node import Answer
 from hookgw.fleet.lease import HEARTBEAT
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.sentences import Sentence
 
 ANSWER_AFTER = 8.0
 """Seconds after which a call is answered for the database."""
@@ -58,12 +57,9 @@ class DatabaseCalls:
                         nursery.start_soon(self._answer, call)
 
     async def _answer(self, call: _Call) -> None:
-        error = StorageUnavailable(
-            Sentence(
-                "fleet.database_slow",
-                "The database is slow, or cannot be reached. The call may have been carried out, or "
-                "may yet be.",
-            ),
+        error = StorageUnavailable.of(
+            "fleet.database_slow",
+            "The database is slow, or cannot be reached. The call may have been carried out, or may yet be.",
             retry_after=1.0,
         )
         # The call may take longer to end: a change is shielded.

@@ -34,7 +34,6 @@ from hookgw.fleet.database_calls import DatabaseCalls
 from hookgw.fleet.lease import HEARTBEAT, DatabaseClock, Lease
 from hookgw.fleet.record_refresh import RecordRefresh
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable, Unavailable
-from hookgw.kernel.sentences import Sentence
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
 from hookgw.records.registrations import Registration
@@ -142,19 +141,17 @@ class FleetNode(ThisNode):
 
     def check(self, instance: str) -> None:
         if not self.holds(instance):
-            raise StorageUnavailable(
-                Sentence(
-                    "fleet.instance_elsewhere",
-                    "The instance {instance!r} is on another node, or moves to one. Retry.",
-                    instance=instance,
-                ),
+            raise StorageUnavailable.of(
+                "fleet.instance_elsewhere",
+                "The instance {instance!r} is on another node, or moves to one. Retry.",
+                instance=instance,
                 retry_after=1.0,
             )
 
     def epoch_of(self, instance: str) -> ShardEpoch:
         if not self.may_act():
-            raise StorageUnavailable(
-                Sentence("fleet.no_database", "This node cannot reach the database. Retry."), retry_after=1.0
+            raise StorageUnavailable.of(
+                "fleet.no_database", "This node cannot reach the database. Retry.", retry_after=1.0
             )
         return self._members.epoch_of(shard_of(instance))
 
@@ -187,12 +184,10 @@ class FleetNode(ThisNode):
     @staticmethod
     def moving(instance: str) -> Unavailable:
         """Return the refusal of a call for an instance that no node has at the moment."""
-        return Unavailable(
-            Sentence(
-                "fleet.instance_moves",
-                "The instance {instance!r} moves to another node. Retry.",
-                instance=instance,
-            ),
+        return Unavailable.of(
+            "fleet.instance_moves",
+            "The instance {instance!r} moves to another node. Retry.",
+            instance=instance,
             retry_after=MOVING,
         )
 

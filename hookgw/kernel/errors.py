@@ -33,9 +33,22 @@ class HookgwError(Exception):
         self.messages = tuple(map(sentence_of, messages or (self.status.phrase,)))
 
     @classmethod
-    def of(cls, id: str, template: str, /, **values: Any) -> Self:  # noqa: A002 -- the word of the wire
-        """Return the error with one sentence; see :class:`Sentence` for the arguments."""
-        return cls(Sentence(id, template, **values))
+    def of(
+        cls,
+        id: str,  # noqa: A002 -- the word of the wire
+        template: str,
+        /,
+        *,
+        retry_after: float | None = None,
+        **values: Any,
+    ) -> Self:
+        """Return the error with one sentence; see :class:`Sentence` for the arguments.
+
+        Args:
+            retry_after: for the classes that have it.
+        """
+        more: dict[str, Any] = {} if retry_after is None else {"retry_after": retry_after}
+        return cls(Sentence(id, template, **values), **more)
 
     def __str__(self) -> str:
         return " ".join(self.messages)

@@ -182,7 +182,7 @@ def check_secret(value: Any, where: str) -> Secret:
     try:
         check_secret_form(text)
     except ValueError as error:
-        raise Invalid(Sentence("secret.form", "{where} {reason}", where=where, reason=error)) from None
+        raise Invalid.of("secret.form", "{where} {reason}", where=where, reason=error) from None
     return Secret(text)
 
 

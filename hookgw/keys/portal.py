@@ -77,12 +77,10 @@ class PortalLinks:
         if maker.key.expires_at is not None:
             ends_at = min(ends_at, maker.key.expires_at)
         if self._sessions.links_of(maker.key.hash) >= MOST_PORTAL_LINKS:
-            raise TooManyRequests(
-                Sentence(
-                    "portal.too_many_links",
-                    "{most:,} links of this key wait to be opened, the maximum. Retry later.",
-                    most=MOST_PORTAL_LINKS,
-                ),
+            raise TooManyRequests.of(
+                "portal.too_many_links",
+                "{most:,} links of this key wait to be opened, the maximum. Retry later.",
+                most=MOST_PORTAL_LINKS,
                 retry_after=60,
             )
         token = new_token()

@@ -15,7 +15,6 @@ from hookgw.instances.connectors.media_download import MediaDownload
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import Conflict, NotSupported, TooManyRequests, Unavailable
-from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import Instance
@@ -132,22 +131,18 @@ class MediaDownloads:
         downloads, name = self._downloads, session.instance
         if downloads.used >= MOST:
             self._on_limited("media")
-            raise Unavailable(
-                Sentence(
-                    "media.too_many_downloads",
-                    "{most} files are being downloaded, the maximum. Retry later.",
-                    most=MOST,
-                ),
+            raise Unavailable.of(
+                "media.too_many_downloads",
+                "{most} files are being downloaded, the maximum. Retry later.",
+                most=MOST,
                 retry_after=1,
             )
         if (held := downloads.held(name)) >= MOST_OF_INSTANCE or not downloads.fits(name):
             self._on_limited("media")
-            raise TooManyRequests(
-                Sentence(
-                    "media.too_many_of_instance",
-                    "{most} files of this instance are being downloaded, the maximum now. Retry later.",
-                    most=held,
-                ),
+            raise TooManyRequests.of(
+                "media.too_many_of_instance",
+                "{most} files of this instance are being downloaded, the maximum now. Retry later.",
+                most=held,
                 retry_after=1,
             )
         bucket = self._buckets.get(session)
@@ -157,9 +152,8 @@ class MediaDownloads:
         wait = bucket.take()
         if wait:
             self._on_limited("media")
-            raise TooManyRequests(
-                Sentence("media.too_many_asked", "Too many files of this instance were asked for."),
-                retry_after=wait,
+            raise TooManyRequests.of(
+                "media.too_many_asked", "Too many files of this instance were asked for.", retry_after=wait
             )
 
 

@@ -511,13 +511,11 @@ class StartupHooks:
         try:
             problems = self._check_options(self._without_unused(registration), reports=True)
         except PluginFailed as failure:
-            raise Invalid(
-                Sentence(
-                    "plugin.failed_to_check",
-                    "plugins.{plugin}: {failure}.",
-                    plugin=failure.plugin,
-                    failure=failure,
-                )
+            raise Invalid.of(
+                "plugin.failed_to_check",
+                "plugins.{plugin}: {failure}.",
+                plugin=failure.plugin,
+                failure=failure,
             ) from failure
         if (unserved := self._unserved(registration)) is not None:
             raise Invalid(unserved.at("url: "))

@@ -9,7 +9,6 @@ from msgspec import UNSET
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Flag, Input, Parts
-from hookgw.kernel.sentences import Sentence
 from hookgw.site.payloads import shown_json
 from hookgw.site.site import Form
 
@@ -55,8 +54,8 @@ def from_form(table: Iterable[Field], form: Form) -> dict[str, Any]:
             try:
                 value = part.kind.from_form(form.text(one.name))
             except ValueError as error:
-                raise Invalid(
-                    Sentence("form.field_refused", "{label}{reason}.", label=one.label, reason=error)
+                raise Invalid.of(
+                    "form.field_refused", "{label}{reason}.", label=one.label, reason=error
                 ) from None
         into = body if part is field else body.setdefault(field.spellings[0], {})
         if value is not UNSET:

@@ -14,7 +14,6 @@ from markupsafe import escape
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_text import decode_strict
-from hookgw.kernel.sentences import Sentence
 
 MOST = 64 * 1024
 """Bytes of HTML that a page shows of a payload."""
@@ -104,5 +103,5 @@ def json_of(text: str, what: str) -> bytes:
     try:
         decode_strict(data)
     except ValueError as error:
-        raise Invalid(Sentence("form.not_json", "{what} {reason}.", what=what, reason=error)) from None
+        raise Invalid.of("form.not_json", "{what} {reason}.", what=what, reason=error) from None
     return data

@@ -210,12 +210,10 @@ class Forwarder:
             logger.warning("a forwarded call failed", node=node.name, url=node.url, reason=repr(error))
         if response is None:
             # It is not sent to another node: this one may have acted on it, and died before it responded.
-            raise Unavailable(
-                Sentence(
-                    "node.no_answer",
-                    "The node {name} has not answered. The call may have been carried out.",
-                    name=node.name,
-                ),
+            raise Unavailable.of(
+                "node.no_answer",
+                "The node {name} has not answered. The call may have been carried out.",
+                name=node.name,
                 retry_after=1.0,
             )
         self._responses[exchange] = response

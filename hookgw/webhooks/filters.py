@@ -83,13 +83,11 @@ def check_pointer(value: Any, where: str) -> str:
     try:
         tokens = split_pointer(pointer)
     except ValueError as error:
-        raise Invalid(
-            Sentence(
-                "filter.pointer_form",
-                "{where} {reason}; write it as in /data/key/remoteJid.",
-                where=where,
-                reason=error,
-            )
+        raise Invalid.of(
+            "filter.pointer_form",
+            "{where} {reason}; write it as in /data/key/remoteJid.",
+            where=where,
+            reason=error,
         ) from None
     if tokens[0] not in FIELDS:
         raise Invalid.of(

@@ -21,7 +21,6 @@ from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.kernel.rules import check_destination
 from hookgw.kernel.schemes import is_http
-from hookgw.kernel.sentences import Sentence
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.retry_policy import policy_of
 from hookgw.plugins.hooks import Hooks
@@ -119,13 +118,11 @@ class RegistrationService:
         """Return a registration of ``global_webhooks``."""
         registration = self._registry.configured(label)
         if registration is None:
-            raise NotFound(
-                Sentence(
-                    "webhook.not_configured",
-                    "No webhook of the configuration has the label {label!r}. For a webhook of an instance, "
-                    "name the instance.",
-                    label=label,
-                )
+            raise NotFound.of(
+                "webhook.not_configured",
+                "No webhook of the configuration has the label {label!r}. For a webhook of an instance, "
+                "name the instance.",
+                label=label,
             )
         return registration
 

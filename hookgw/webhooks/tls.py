@@ -96,7 +96,7 @@ def _check_key(value: Any, where: str) -> str:
     try:
         return read_key(text)
     except ValueError as error:
-        raise Invalid(Sentence("tls.refused", "{where} {reason}.", where=where, reason=error)) from None
+        raise Invalid.of("tls.refused", "{where} {reason}.", where=where, reason=error) from None
 
 
 def _check_server_name(value: Any, where: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from markupsafe import Markup
 
-from hookgw import Invalid, PluginGateway, Sentence
+from hookgw import Invalid, PluginGateway
 from hookgw.kernel.language import gettext as _
 from hookgw.site.formats import time_element
 
@@ -121,10 +121,8 @@ class Page:
         try:
             read_rule(rule, alerts.options)
         except ValueError as error:
-            raise Invalid(
-                Sentence(
-                    "alerts.rule_refused", "{reason}.", reason=f"{str(error)[:1].upper()}{str(error)[1:]}"
-                )
+            raise Invalid.of(
+                "alerts.rule_refused", "{reason}.", reason=f"{str(error)[:1].upper()}{str(error)[1:]}"
             ) from None
         if len(stored) >= MOST_RULES:
             raise Invalid.of(

@@ -34,7 +34,6 @@ from hookgw.kernel.errors import (
     TooManyRequests,
     Unavailable,
 )
-from hookgw.kernel.sentences import Sentence
 from hookgw.records.connectors import IngestRequest, IngestResponse
 
 logger = structlog.get_logger("hookgw.connector")
@@ -112,8 +111,9 @@ class IngestService:
                 bucket = self._buckets[session] = TokenBucket(self._pace)
             if wait := bucket.take():
                 self._on_limited("key_rate")
-                raise TooManyRequests(
-                    Sentence("ingest.too_many_requests", "The network sends too many requests. Retry later."),
+                raise TooManyRequests.of(
+                    "ingest.too_many_requests",
+                    "The network sends too many requests. Retry later.",
                     retry_after=max(wait, _RETRY_SOON),
                 )
         return session
@@ -133,12 +133,10 @@ class IngestService:
             raise _not_ready()
         if self._at_work.held(session) >= MOST_AT_ONCE:
             self._on_limited("instance_share")
-            raise Unavailable(
-                Sentence(
-                    "ingest.connector_busy",
-                    "The connector works on {most} requests of this instance, the maximum. Retry later.",
-                    most=MOST_AT_ONCE,
-                ),
+            raise Unavailable.of(
+                "ingest.connector_busy",
+                "The connector works on {most} requests of this instance, the maximum. Retry later.",
+                most=MOST_AT_ONCE,
                 retry_after=_RETRY_SOON,
             )
         self._at_work.take(session)
@@ -162,16 +160,13 @@ class IngestService:
             raise
         except PluginFailed as failure:  # logged at the boundary
             # Its text is not for strangers. A restart or a repair may help, so the network shall repeat it.
-            raise Unavailable(
-                Sentence("ingest.connector_failed", "The connector failed. Retry later."),
-                retry_after=_RETRY_AFTER,
+            raise Unavailable.of(
+                "ingest.connector_failed", "The connector failed. Retry later.", retry_after=_RETRY_AFTER
             ) from failure
         except NetworkRefused as refusal:
-            raise Unavailable(
-                Sentence(
-                    "ingest.network_refused",
-                    "The network refused what the connector asked of it. Retry later.",
-                ),
+            raise Unavailable.of(
+                "ingest.network_refused",
+                "The network refused what the connector asked of it. Retry later.",
                 retry_after=refusal.retry_after or _RETRY_AFTER,
             ) from refusal
         finally:
@@ -182,18 +177,17 @@ class IngestService:
             connector=session.connector.name,
             seconds=INGEST_TIMEOUT,
         )
-        raise Unavailable(
-            Sentence(
-                "ingest.timeout",
-                "The connector took longer than {seconds:g} s. Retry later.",
-                seconds=INGEST_TIMEOUT,
-            ),
+        raise Unavailable.of(
+            "ingest.timeout",
+            "The connector took longer than {seconds:g} s. Retry later.",
+            seconds=INGEST_TIMEOUT,
             retry_after=_RETRY_AFTER,
         )
 
 
 def _not_ready() -> Unavailable:
-    return Unavailable(
-        Sentence("ingest.connector_not_ready", "The instance's connector is not ready. Retry later."),
+    return Unavailable.of(
+        "ingest.connector_not_ready",
+        "The instance's connector is not ready. Retry later.",
         retry_after=_RETRY_AFTER,
     )

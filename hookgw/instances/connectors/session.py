@@ -25,7 +25,6 @@ from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.long_json import finish
 from hookgw.kernel.masking import mask_secrets
 from hookgw.kernel.network_json import PART, LeftOut, read_network_json
-from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.records.chats import split_by_chat
@@ -361,12 +360,10 @@ class ConnectorSession:
             reason = f"{count} calls of this instance are in progress; at most {most} may be"
             if self._held_back:
                 reason += " while their events cannot be stored: the backlog is full, or the disk refuses"
-            raise TooManyRequests(
-                Sentence(
-                    "connector.refused_locally",
-                    "{reason}. The network was not called; retry later.",
-                    reason=reason,
-                ),
+            raise TooManyRequests.of(
+                "connector.refused_locally",
+                "{reason}. The network was not called; retry later.",
+                reason=reason,
                 retry_after=_RETRY_CALL,
             )
         self._calls_in_progress += 1

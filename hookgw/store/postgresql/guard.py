@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from psycopg import Connection, Cursor
 
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.sentences import Sentence
 from hookgw.records.fleet import ShardEpoch
 from hookgw.records.sentences import INSTANCE_ELSEWHERE
 from hookgw.store.commits.jobs import CommitGroup
@@ -102,10 +101,8 @@ class Guard:
 
 
 def _no_member() -> StorageUnavailable:
-    return StorageUnavailable(
-        Sentence(
-            "fleet.taken_over",
-            "Other nodes have taken over from this one, which did not reach the database in time. Retry.",
-        ),
+    return StorageUnavailable.of(
+        "fleet.taken_over",
+        "Other nodes have taken over from this one, which did not reach the database in time. Retry.",
         retry_after=1.0,
     )

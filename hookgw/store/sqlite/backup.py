@@ -120,10 +120,8 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
             "SELECT application_id, page_count FROM pragma_application_id, pragma_page_count"
         ).fetchone()
         if application != APPLICATION_ID:
-            raise StorageUnavailable(
-                Sentence(
-                    "storage.not_a_data_file", "The file {path} is not a data file of hookgw.", path=path
-                )
+            raise StorageUnavailable.of(
+                "storage.not_a_data_file", "The file {path} is not a data file of hookgw.", path=path
             )
         copy.enter_context(_errors(file))
         partial_file = copy.enter_context(new_file(file))
@@ -164,7 +162,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
 def open_existing(path: Path) -> sqlite3.Connection:
     """Open a data file for reading, also on a disk that is read-only; it is not created."""
     if not is_there(path):
-        raise StorageUnavailable(Sentence("storage.no_data_file", "There is no data file {path}.", path=path))
+        raise StorageUnavailable.of("storage.no_data_file", "There is no data file {path}.", path=path)
     # The last program that closes the file folds the log into it, also one that only reads.
     refuse_foreign_log(path)
     real = path.resolve()

@@ -16,7 +16,6 @@ from trio.lowlevel import ParkingLot
 from hookgw.concurrency.light import in_task
 from hookgw.fair import PerHolder
 from hookgw.kernel.errors import TooManyRequests, Unavailable
-from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 
 SMALL = 8192
@@ -68,12 +67,10 @@ class BodyMemory:
             return
         if self._of_instances.take(instance, size) > COPIES * self._most_of_instance:
             self._on_limited("instance_share")
-            raise TooManyRequests(
-                Sentence(
-                    "server.instance_bodies",
-                    "{most} of request bodies of this instance are in progress, the maximum. Retry later.",
-                    most=Size(self._most_of_instance),
-                ),
+            raise TooManyRequests.of(
+                "server.instance_bodies",
+                "{most} of request bodies of this instance are in progress, the maximum. Retry later.",
+                most=Size(self._most_of_instance),
                 retry_after=_RETRY_OWN_AFTER,
             )
 
@@ -105,13 +102,11 @@ class BodyMemory:
                     await self._waiting.park()
         if self._must_wait(owner):
             self._on_limited("body_memory")
-            raise Unavailable(
-                Sentence(
-                    "server.body_memory",
-                    "The bodies of other requests fill the memory for bodies ({limit}, "
-                    "server.body_memory). Nothing was stored; retry later.",
-                    limit=Size(self._limit),
-                ),
+            raise Unavailable.of(
+                "server.body_memory",
+                "The bodies of other requests fill the memory for bodies ({limit}, "
+                "server.body_memory). Nothing was stored; retry later.",
+                limit=Size(self._limit),
                 retry_after=_RETRY_AFTER,
             )
 

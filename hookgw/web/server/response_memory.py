@@ -21,7 +21,6 @@ from hookgw.auth.keyring import KeyHolder
 from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.fair import Share
 from hookgw.kernel.errors import Unavailable
-from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 
 SMALL_RESPONSE = 16 * 1024
@@ -86,17 +85,15 @@ class ResponseMemory:
     def refusal(self, holder: str) -> Unavailable:
         """Return the error for a holder's request without room, and count it."""
         self._on_limited("response_memory")
-        return Unavailable(
-            Sentence(
-                "server.response_memory",
-                "The response has no room: {holder} has {held:.1f} MiB of responses that clients "
-                "have yet to read, and all together have {used:.1f} MiB of {total} "
-                "(server.response_memory). Nothing was done; retry later.",
-                holder=holder,
-                held=self._share.held(holder) / 2**20,
-                used=self._share.used / 2**20,
-                total=Size(self._share.total),
-            ),
+        return Unavailable.of(
+            "server.response_memory",
+            "The response has no room: {holder} has {held:.1f} MiB of responses that clients "
+            "have yet to read, and all together have {used:.1f} MiB of {total} "
+            "(server.response_memory). Nothing was done; retry later.",
+            holder=holder,
+            held=self._share.held(holder) / 2**20,
+            used=self._share.used / 2**20,
+            total=Size(self._share.total),
             retry_after=_RETRY_AFTER,
         )
 
