@@ -78,9 +78,9 @@ def _http_connect(proxy: Proxy, address: str, port: int) -> Handshake:
         if not more:
             raise ProxyFailed("closed the connection before its response was complete")
         data, received = data + more, received + len(more)
-    # Wrong credentials fail for every address, so this is not a refusal of this one.
-    if status == 407:
-        raise ProxyFailed(f"{_credentials_problem(proxy)} (407)")
+    # Wrong credentials fail for every address, so this is not a refusal of this one. 401 is Tinyproxy's.
+    if status in (401, 407):
+        raise ProxyFailed(f"{_credentials_problem(proxy)} ({status})")
     if not 200 <= status <= 299:
         raise ConnectionRefusedError(f"the proxy answered {status} {responses.get(status, '')}".rstrip())
     # The receiver speaks second, in HTTP as in TLS: bytes from it now would be taken for its response.
