@@ -163,10 +163,7 @@ class Client:
         try:
             value = response.json()
         except ValueError as error:
-            raise failure(
-                f"The response of {self._server} (status {response.status_code}) is not JSON. "
-                "Check that --server or HOOKGW_URL is the address of hookgw."
-            ) from error
+            raise failure(_no_json_message(self._server, response)) from error
         if not response.is_success or VERSION not in response.headers:
             refusal = failure(*_error_messages(response, value), *self._advice(response))
             refusal.status = response.status_code
@@ -291,6 +288,20 @@ def _quote_segment(text: str) -> str:
     quoted = quote(text, safe="")
     # httpx resolves dot segments (RFC 3986, section 5.2.4): an instance named ".." would change the path.
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
+
+
+def _no_json_message(server: str, response: httpx.Response) -> str:
+    if response.status_code in UNAVAILABLE and response.is_server_error:
+        return _(
+            "A proxy at {server} answered {status} instead of hookgw: it does not reach hookgw, or does not "
+            "wait long enough for it.",
+            server=server,
+            status=f"{response.status_code} {response.reason_phrase}".rstrip(),
+        )
+    return (
+        f"The response of {server} (status {response.status_code}) is not JSON. "
+        "Check that --server or HOOKGW_URL is the address of hookgw."
+    )
 
 
 def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> str:

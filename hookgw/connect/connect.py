@@ -40,8 +40,8 @@ from hookgw.testing.received import Received
 
 CONNECT_LABEL = "connect"
 """The label of the registration that it makes if that with the default label is posted to a URL."""
-WAIT = 30
-"""Seconds that one fetch waits for deliveries."""
+WAIT = 10
+"""Seconds that one fetch waits for deliveries: less than proxies wait for a response (Envoy: 15 s)."""
 LEASE = 60
 """Seconds for a delivery. It is longer than the deadline of a local request."""
 FIRST_WAIT, LAST_WAIT = 1.0, 30.0
@@ -178,7 +178,7 @@ class Connection:
             "lease": f"{LEASE}s",
             "consumer": self._consumer,
         }
-        found = await self._call("pull", body, timeout=2.0 * WAIT)
+        found = await self._call("pull", body, timeout=60.0)
         deliveries: list[dict[str, Any]] = found["deliveries"]
         return deliveries
 
@@ -265,7 +265,10 @@ async def _fetch_and_post(connection: Connection, forwarder: Forwarder) -> None:
     most, wait = 100, FIRST_WAIT
     while True:
         try:
-            for delivery in await connection.fetch(most):
+            found = await connection.fetch(most)
+            if not found:
+                wait = FIRST_WAIT
+            for delivery in found:
                 pause = await _post(connection, forwarder, delivery, wait)
                 await trio.lowlevel.checkpoint()
                 if pause is not None:

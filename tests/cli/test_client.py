@@ -113,7 +113,7 @@ def error_of(status: int, *messages: str) -> Answer:
             "(status 200) is not JSON. Check that --server or HOOKGW_URL",
         ),
         (answer(200, b"{}"), "is not hookgw's: it has no x-hookgw-version. Check that --server"),
-        (answer(502, b"bad gateway"), "(status 502) is not JSON"),
+        (answer(502, b"bad gateway"), "answered 502 Bad Gateway instead of hookgw"),
         (answer(200, b"{" + b" " * 50).cut(60, Close()), "broke before the response was complete"),
         (raw(b"SSH-2.0-OpenSSH_9.6\r\n").then(Close()), "broke before the response was complete"),
     ],

@@ -6,17 +6,20 @@ import signal
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import trio
+import trio.testing
 
 from hookgw.connect.connect import Connection
 from hookgw.connect.connect import run as connect_until_signal
 from hookgw.testing import answer, open_receiver
 from tests.cli.conftest import says
-from tests.public.command import Client, ReaderGone
+from tests.public.command import Client, ReaderGone, ServerUnavailable
 from tests.support.gateway_process import KEY, ReceiverProcess, receiving, serving
 from tests.support.processes import Process, run, started
 
@@ -263,6 +266,35 @@ async def test_what_arrived_is_not_posted_again_when_its_acknowledgement_was_ref
     ]
     # That would go back, if another process with this name has acknowledged more.
     assert not any("after" in request.json for request in hookgw.requests)
+
+
+async def test_a_proxy_waits_longer_than_a_fetch_does() -> None:
+    """Envoy answers 504 after 15 s, which looked like an outage whenever nothing happened for that long."""
+    async with open_receiver(default=says({"deliveries": []})) as hookgw:
+        with Client(hookgw.url, KEY) as client:
+            assert await Connection(client, "loja1", "default", "me", as_json=True).fetch(1) == []
+    assert hookgw.requests[0].json["wait"] == "10s"
+
+
+async def test_waits_after_an_outage_begin_anew_once_a_fetch_has_found_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    answers = iter(["away", "away", "nothing", "away"])
+    times: list[float] = []
+
+    class Scripted(Connection):
+        async def fetch(self, _most: int) -> list[dict[str, Any]]:
+            times.append(trio.current_time())
+            match next(answers, "the end"):
+                case "away":
+                    raise ServerUnavailable("away")
+                case "the end":
+                    raise ReaderGone(errno.EPIPE, "The end")
+            return []
+
+    with Client("http://127.0.0.1:1", KEY) as client, pytest.RaisesGroup(ReaderGone, flatten_subgroups=True):
+        await connect_until_signal(Scripted(client, "loja1", "default", "me", as_json=True), "http://x")
+    assert [later - earlier for earlier, later in pairwise(times)] == [1, 2, 0, 1]
 
 
 async def test_an_acknowledgement_outlives_a_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
