@@ -15,9 +15,8 @@ from hookgw.deliveries.pull_requests import Pull, parse_acknowledgement, parse_p
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Right
 from hookgw.records.registrations import DEFAULT_LABEL
-from hookgw.web.body import has_body
 from hookgw.web.openapi.describe import EVENT_STREAM, OrEvents, describes, json_body
-from hookgw.web.request_body import current_exchange, json_response, read_parsed, reserve
+from hookgw.web.request_body import current_exchange, json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.route_group import RouteGroup, labelled
 from hookgw.web.server.exchange import RequestResponse
 
@@ -47,10 +46,7 @@ class PullRoutes(RouteGroup):
         one of `deliveries`, `id` its cursor; they are acknowledged in the same way.
         """
         self._gateway.pulls.find(instance, label)  # 404 comes before any error of the body
-        if has_body(request.headers):
-            asked = await read_parsed(self._limit, parse_pull)
-        else:
-            asked = Pull()
+        asked = parse_pull(await read_optional_json(self._limit))
         exchange = current_exchange()
         # It waits, which is no work. Pulls limit how many wait of an instance.
         exchange.stop_counting()

@@ -172,4 +172,9 @@ async def _parsed(body: bytes, parse: Callable[[Any], _T], max_values: int = MAX
 
 async def read_optional_json(limit: int) -> Any:
     """Read a body that may be left out, which means an empty object; see :func:`read_json`."""
-    return await read_json(limit) if has_body(request.headers) else {}
+    exchange = current_exchange()
+    # Whether there is anything in chunks, only the first one tells.
+    if request.headers.get("transfer-encoding") is not None and exchange.whole_body is None:
+        await read_body(request.headers, kept_body(), limit, exchange)
+    is_there = has_body(request.headers) and exchange.whole_body != b""
+    return await read_json(limit) if is_there else {}
