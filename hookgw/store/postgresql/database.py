@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -54,6 +54,12 @@ COUNT_PATIENCE = 60.0
 
 TOKEN_LENGTH = 16
 """Characters of :attr:`Server.token`."""
+
+# A user may end its own sessions. If a role is preset for it (ALTER ROLE … SET role), that role may not.
+_END_SESSIONS = """WITH user_itself AS MATERIALIZED (SELECT set_config('role', 'none', true))
+    SELECT pg_terminate_backend(pid) FROM user_itself, pg_stat_activity
+    WHERE right(application_name, %s) = ANY(%s) AND coalesce(pid = %s, true)
+        AND usename = session_user AND pid <> pg_backend_pid()"""
 
 # SQLSTATE classes of mistakes in what we sent; to report a bug of ours as a lost server would hide it. All
 # others (connection, resources, operator, system, corruption, read-only) are the server's.
@@ -417,6 +423,17 @@ class LongReader(Reader):
             return super()._call(one, function)
         finally:
             del self._used_by[function]
+
+
+def end_sessions(connection: Connection, tokens: Collection[str], pid: int | None = None) -> None:
+    """End sessions of hookgw's user, with their transactions: a server notices late that a client is gone.
+
+    Args:
+        tokens: of the processes whose sessions they are; see :attr:`Server.token`.
+        pid: the server's number of the only one to end; ``None`` for all others than this connection.
+    """
+    connection.execute(_END_SESSIONS, (TOKEN_LENGTH, list(tokens), pid))
+    connection.execute("RESET ROLE")  # to what is preset, for the rest of a transaction
 
 
 @contextmanager

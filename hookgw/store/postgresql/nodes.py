@@ -29,7 +29,7 @@ from hookgw.records.shards import share_targets
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes
-from hookgw.store.postgresql.database import TOKEN_LENGTH, DatabaseSession, Reader, Server
+from hookgw.store.postgresql.database import DatabaseSession, Reader, Server, end_sessions
 
 T = TypeVar("T")
 
@@ -262,16 +262,9 @@ def _locked(change: Callable[[Connection], T], connection: Connection) -> T:
 
 
 def _end_connections(connection: Connection, generations: Collection[int]) -> None:
-    """End what dead nodes have begun: their transactions would hold up what all others deliver.
-
-    The server itself notices late that a node was cut off. Only connections of the same user can be ended.
-    """
-    connection.execute(
-        f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            JOIN nodes ON right(application_name, {TOKEN_LENGTH}) = token
-            WHERE generation = ANY(%s) AND usename = current_user AND pid <> pg_backend_pid()""",  # noqa: S608
-        (list(generations),),
-    )
+    """End what dead nodes have begun: their transactions would hold up what all others deliver."""
+    found = connection.execute("SELECT token FROM nodes WHERE generation = ANY(%s)", (list(generations),))
+    end_sessions(connection, [token for (token,) in found])
 
 
 def _remove(connection: Connection, generations: Collection[int]) -> None:

@@ -23,8 +23,8 @@ from hookgw.store.postgresql.append import added, append, find_stored, prepare, 
 from hookgw.store.postgresql.database import (
     CONFLICTS,
     LOST,
-    TOKEN_LENGTH,
     DatabaseSession,
+    end_sessions,
     is_server_error,
 )
 from hookgw.store.postgresql.feed import Feed, News
@@ -52,8 +52,6 @@ _MARKED = """INSERT INTO probe VALUES (%s, 0)
     ON CONFLICT (number) DO UPDATE SET writes = probe.writes RETURNING writes"""
 # The probe itself has the number 1.
 _FIRST_MARK = 2
-_END_FORMER = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE pid = %s AND right(application_name, %s) = %s AND pid <> pg_backend_pid()"""
 
 
 class _Written(NamedTuple):
@@ -346,10 +344,10 @@ class Writer:
         return _written(lost.transaction, lost.jobs)
 
     def _end_former(self, connection: Connection) -> None:
-        """On a new connection, end the transaction of the former one: a server notices a lost one late."""
+        """On a new connection, end the transaction of the former one."""
         former, self.backend = self.backend, connection.info.backend_pid
         if former not in (0, self.backend):
-            connection.execute(_END_FORMER, (former, TOKEN_LENGTH, self._session.server.token))
+            end_sessions(connection, [self._session.server.token], former)
 
 
 @contextmanager

@@ -136,6 +136,22 @@ async def test_what_a_dead_node_has_begun_is_ended(
     assert await b.heartbeat() is not None
 
 
+async def test_what_a_dead_node_has_begun_is_ended_also_if_a_role_is_preset(
+    acting: tuple[Server, Server], connection: Connection
+) -> None:
+    dead, other = map(Nodes, acting)
+    with closing(dead.session), closing(other.session), closing(acting[0].connect()) as cut_off:
+        await dead.join("a", "")
+        await dead.claim()
+        await other.join("b", "")
+        cut_off.execute("BEGIN")
+        cut_off.execute(FENCE, (dead.generation,))
+        age(connection, dead)
+        assert len(await other.claim()) == SHARDS
+        with pytest.raises(OperationalError):
+            cut_off.execute("COMMIT")
+
+
 async def test_the_connections_of_a_process_can_be_told(postgres: PostgresServer) -> None:
     for given in ("", "&application_name=" + 70 * "x"):
         server = Server(postgres.url() + given)

@@ -159,11 +159,14 @@ async def test_what_another_node_has_done_is_no_proof_of_a_commit(
     assert await ids_of(store) == ([] if "stores" in does_other else ["e1"])
 
 
+@pytest.mark.parametrize("has_preset_role", [False, True])
 async def test_a_commit_that_the_server_has_not_ended_is_not_done_beside_another(
-    store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+    has_preset_role: bool,
+    database: Server,
+    acting: tuple[Server, Server],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The way to the server is lost while the last words of a commit are on it: the server waits for them."""
-    await store.append(to("e0"))
     usual = psycopg.Connection.execute
     former: list[psycopg.Connection] = []
 
@@ -178,9 +181,11 @@ async def test_a_commit_that_the_server_has_not_ended_is_not_done_beside_another
     def change(transaction: Transaction) -> None:
         transaction.connection.execute("INSERT INTO probe VALUES (1000, 1)")
 
-    monkeypatch.setattr(psycopg.Connection, "execute", execute)
-    await commits_of(store).call(change)
-    monkeypatch.undo()
+    async with open_store(acting[0] if has_preset_role else database, clock=Clock()) as store:
+        await store.append(to("e0"))
+        monkeypatch.setattr(psycopg.Connection, "execute", execute)
+        await commits_of(store).call(change)
+        monkeypatch.undo()
     with pytest.raises(psycopg.OperationalError):
         former[0].execute("COMMIT")
     former[0].close()
