@@ -221,6 +221,7 @@ class DatabaseSession:
         self.server = server
         self._patience = patience
         self._connection: Connection | None = None
+        self._switches = server.identity.switches  # when the connection was opened
         self.gave_up = False
         self._deadline: float | None = None
         self._closing = threading.Lock()
@@ -235,10 +236,12 @@ class DatabaseSession:
         patience = self._patience
         self._deadline = time.monotonic() + patience
         try:
-            if self._connection is not None and self.server.identity.is_switched:
-                # It may still lead to the former server, which others have left.
+            identity = self.server.identity
+            if identity.is_switched or self._switches != identity.switches:
+                # It may still lead to the former server, which others have left, and which may live on.
                 self.close()
             if self._connection is None:
+                self._switches = identity.switches
                 self.server.connect(self._patience, self._opened)
             elif patience > READ_PATIENCE:
                 # A proxy acknowledges for a server that it has lost. What takes long, and what waits for it,

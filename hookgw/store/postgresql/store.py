@@ -139,10 +139,13 @@ class PostgresqlStore(ComposedStore[Transaction]):
             # writer is connected, as it reads the feed.
             with suppress(StorageUnavailable, psycopg.Error, OSError):
                 await self._connect_readers()
+                switches = self.server.identity.switches
                 connection = await threads.run(partial(_listen, self.server, channel))
                 try:
-                    while True:
-                        await trio.lowlevel.wait_readable(connection.fileno())
+                    # A former server may live on, and nobody notifies there.
+                    while switches == self.server.identity.switches:
+                        with trio.move_on_after(LISTEN_RETRY):
+                            await trio.lowlevel.wait_readable(connection.fileno())
                         connection.pgconn.consume_input()
                         heard = False
                         while notify := connection.pgconn.notifies():

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from hookgw.store.postgresql.store import POLL
+from tests.fleet.links import open_link
 from tests.fleet.nodes import url_at
 from tests.public.concurrency import Clock
 from tests.public.kernel import Conflict, StorageUnavailable
@@ -54,6 +55,14 @@ async def stored(store: PostgresqlStore, event: str) -> None:
                 await trio.sleep(0.05)
             else:
                 return
+
+
+async def listened_to(server: PostgresServer) -> None:
+    """Wait until somebody hears there of what other nodes append."""
+    listening = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+    with trio.fail_after(30):
+        while not await trio.to_thread.run_sync(server.execute, listening):  # noqa: ASYNC110
+            await trio.sleep(0.05)
 
 
 async def test_a_promoted_standby_is_noticed_whatever_another_node_has_written_there(
@@ -115,6 +124,31 @@ async def test_a_former_primary_that_comes_back_is_not_used(
         await trio.to_thread.run_sync(partial(primary.stop, CRASH))
         await stored(store, "again")
         assert await ids_of(store) == ["before", "after", "again"]
+
+
+async def test_a_connection_to_a_former_primary_that_lives_on_is_not_used(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
+    """It would read what was pending there: lanes would pass over what is pending at the new one."""
+    primary, standby = servers
+    port = primary.port
+    async with (
+        open_link(lambda: port) as link,
+        open_store(Server(url_at(link.port, standby.port)), clock=Clock()) as store,
+    ):
+        store.share(lambda _: True)
+        store.writer.guard = None  # this test is not about membership
+        await stored(store, "before")
+        assert await ids_of(store) == ["before"]
+        await listened_to(primary)
+        await replicated(primary, standby)
+        await trio.to_thread.run_sync(standby.execute, "SELECT pg_promote()")
+        port = free_port()  # no new connection gets there
+        end = f"SELECT pg_terminate_backend({store.writer.backend})"
+        await trio.to_thread.run_sync(primary.execute, end)
+        await stored(store, "after")
+        assert await ids_of(store) == ["before", "after"]
+        await listened_to(standby)
 
 
 async def test_a_cursor_of_what_a_promotion_lost_is_refused_and_an_earlier_one_goes_on(
