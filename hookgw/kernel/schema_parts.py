@@ -25,7 +25,8 @@ NAME_SCHEMA: Schema = {
 }
 URL_SCHEMA: Schema = {
     "type": "string",
-    "format": "uri",
+    # Not "uri": Java and many validators refuse "pull:" and "https://crm.example/{id}" there.
+    "format": "target-url",
     # JSON Schema patterns have no flag for upper and lower case.
     "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://",
     "maxLength": MAX_URL,

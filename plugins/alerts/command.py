@@ -43,6 +43,8 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
 def test(client: Client, channels: tuple[str, ...]) -> None:
     """Send a test through CHANNELS, by default all of them."""
     found = client.call("POST", "alerts", "test", body={"channels": [*channels]})
+    if not found["channels"]:
+        raise Failed("hookgw has no channels. Add them to alerts.channels in its configuration.")
     for one in found["channels"]:
         say(f"{one['name']}: {one['error'] or 'sent'}")
     if any(one["error"] for one in found["channels"]):

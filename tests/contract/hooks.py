@@ -226,7 +226,7 @@ OF_BODIES: dict[str | tuple[str, ...], Any] = {
 
 # Most strings that look like URLs name no host that there could be.
 schemathesis.openapi.format(
-    "uri", st.text("abcdefgh0123456789-_~/?=&%", max_size=40).map(lambda path: f"{RECEIVER}/{path}")
+    "target-url", st.text("abcdefgh0123456789-_~/?=&%", max_size=40).map(lambda path: f"{RECEIVER}/{path}")
 )
 # Every duration here lies between the bounds of every field.
 schemathesis.openapi.format("duration-with-unit", st.sampled_from(["1s", "1.5 M", "30s", "1000ms", "5m"]))

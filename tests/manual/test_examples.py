@@ -144,6 +144,21 @@ def test_every_command_and_option_exists(words: list[str]) -> None:
             }
 
 
+def test_every_command_is_in_the_tables_of_the_page_of_commands() -> None:
+    tables = (ROOT / "docs" / "cli.md").read_text("utf-8").partition("\n## ")[0]
+    shown = {
+        name: {*re.findall(r"`([\w-]+)`", parts)}
+        for names, parts in re.findall(r"^\| \[(.+?)\]\(\S+\)(.*?) \|", tables, re.MULTILINE)
+        for name in re.findall(r"`([\w-]+)`", names)
+    }
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        if not command.hidden:
+            assert {*getattr(command, "commands", ())} <= shown[name], name
+
+
 def test_there_are_commands() -> None:
     assert len(COMMANDS) > 100
 

@@ -181,6 +181,11 @@ async def test_patterns_are_those_of_every_language(document: dict[str, Any]) ->
         assert pattern.isprintable(), where
 
 
+async def test_a_url_is_a_plain_string(document: dict[str, Any]) -> None:
+    """hookgw takes ``pull:`` and ``https://crm.example/{id}``, which are no ``uri`` to Java and to ajv."""
+    assert [where for where, schema in schemas(document) if schema.get("format") == "uri"] == []
+
+
 async def test_a_default_is_a_plain_value(document: dict[str, Any]) -> None:
     """A default that is an object becomes Go that no compiler accepts."""
     for where, schema in schemas(document):
