@@ -15,7 +15,7 @@ from hookgw.deliveries.pull_requests import Pull, parse_acknowledgement, parse_p
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Right
 from hookgw.records.registrations import DEFAULT_LABEL
-from hookgw.web.openapi.describe import EVENT_STREAM, OrEvents, describes, json_body
+from hookgw.web.openapi.describe import EVENT_STREAM, JSON, OrEvents, describes, json_body
 from hookgw.web.request_body import current_exchange, json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.route_group import RouteGroup, labelled
 from hookgw.web.server.exchange import RequestResponse
@@ -42,15 +42,17 @@ class PullRoutes(RouteGroup):
         """Fetch the next deliveries of a webhook whose URL is `pull:`, in order.
 
         They are leased to the consumer, who acknowledges them with `/delivery/ack`, and who gets them again
-        if it asks before. With `accept: text/event-stream`, deliveries come as a stream of events: `data` is
-        one of `deliveries`, `id` its cursor; they are acknowledged in the same way.
+        if it asks before. With `accept: text/event-stream`, deliveries come as a stream of events, unless
+        `accept` has `application/json`, too: `data` is one of `deliveries`, `id` its cursor; they are
+        acknowledged in the same way.
         """
         self._gateway.pulls.find(instance, label)  # 404 comes before any error of the body
         asked = parse_pull(await read_optional_json(self._limit))
         exchange = current_exchange()
         # It waits, which is no work. Pulls limit how many wait of an instance.
         exchange.stop_counting()
-        if EVENT_STREAM in request.headers.get("accept", ""):
+        # Generated clients accept both, and can read JSON alone.
+        if request.accept_mimetypes.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             # The first look before the response begins, so that errors have their status.
             self._gateway.pulls.find(instance, label)
             response = Response(

@@ -30,7 +30,7 @@ Raises:
     msgspec.DecodeError: the text is not JSON.
     msgspec.ValidationError: a number is out of range.
     RecursionError: the text is nested too deeply.
-    UnicodeDecodeError: a string is not UTF-8.
+    UnicodeDecodeError: a string is not UTF-8. From msgspec 0.23 on, that is a ``msgspec.DecodeError``, too.
 """
 
 

@@ -80,11 +80,11 @@ def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:  # noqa: C9
         value = decode_json(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    except UnicodeDecodeError:
-        raise ValueError("is not UTF-8") from None
     except msgspec.ValidationError:
         raise ValueError("contains a number that is out of range") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if "utf-8" in str(error).lower():  # of either kind: msgspec 0.23 has changed it
+            raise ValueError("is not UTF-8") from None
         if not text.strip():
             raise ValueError("is empty: JSON is expected") from None
         reason = f"is not JSON: {error}"

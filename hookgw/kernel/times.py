@@ -6,10 +6,10 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-# ``datetime.fromisoformat`` also accepts week dates, missing seconds and other ISO 8601 forms that
-# RFC 3339, section 5.6, does not have.
+# ``datetime.fromisoformat`` also accepts week dates and other ISO 8601 forms that RFC 3339, section 5.6, does
+# not have. Nor has it a minute without seconds, but Java writes whole minutes so.
 _RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", re.IGNORECASE | re.ASCII
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?", re.IGNORECASE | re.ASCII
 )
 # A plus sign in a query that is not escaped arrives as a space.
 _LOST_PLUS = re.compile(r" (?=\d\d:\d\d$)")
@@ -44,8 +44,8 @@ def _to_the_second(whole: int) -> str:
 def parse_rfc3339(text: str) -> float:
     """Return the time in an RFC 3339 text, in seconds since the epoch.
 
-    Any offset is accepted; without one the time is in UTC. With an offset, the result can lie just outside
-    the years that :func:`rfc3339` can write.
+    Any offset is accepted; without one the time is in UTC. A whole minute needs no seconds. With an offset,
+    the result can lie just outside the years that :func:`rfc3339` can write.
 
     Raises:
         ValueError: the text is not an RFC 3339 date-time.

@@ -99,6 +99,12 @@ def test_times_may_have_any_offset() -> None:
     assert event.time == NOW
 
 
+def test_a_whole_minute_may_come_without_its_seconds() -> None:
+    """Java's ``OffsetDateTime`` writes it so, as Feign and Retrofit do in queries."""
+    (event,) = read(GOOD | {"date_time": "2023-11-14T23:13+01:00"})
+    assert event.time == NOW - 20
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

@@ -71,7 +71,7 @@ class NotJson(msgspec.Struct, frozen=True):
 
 
 class OrEvents(msgspec.Struct, frozen=True):
-    """A JSON response, or a stream of server-sent events if the request accepts ``text/event-stream``.
+    """A JSON response, or a stream of server-sent events if the request prefers ``text/event-stream``.
 
     Attributes:
         whole: the type of the JSON response.

@@ -374,6 +374,33 @@ async def test_a_stream_of_events(client: httpx.AsyncClient) -> None:
     assert [name for name, _ in seen] == ["e-0", "e-1", "e-2"]
 
 
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        # Clients that openapi-generator makes name all content types of the document.
+        ("application/json, text/event-stream", "application/json"),
+        ("text/event-stream, application/json", "application/json"),
+        ("text/event-stream;q=0.5, application/json", "application/json"),
+        ("text/event-stream;q=0", "application/json"),
+        ("*/*", "application/json"),
+        ("application/json;q=0.5, text/event-stream", "text/event-stream"),
+        ("text/event-stream, */*", "text/event-stream"),
+        ("TEXT/EVENT-STREAM", "text/event-stream"),
+    ],
+)
+async def test_a_stream_is_for_clients_that_prefer_it(
+    client: httpx.AsyncClient, accept: str, content_type: str
+) -> None:
+    await set_pulled(client)
+    await emit(client, "e-0")
+    with trio.fail_after(10):
+        async with (
+            httpx.AsyncClient(base_url=client.base_url, headers={"apikey": KEY}) as streaming,
+            streaming.stream("POST", "/delivery/pull/loja1", headers={"accept": accept}) as response,
+        ):
+            assert response.headers["content-type"].partition(";")[0] == content_type
+
+
 async def test_the_document_has_the_messages_of_the_stream(client: httpx.AsyncClient) -> None:
     """A delivery, and why the stream ends: what the route sends is what the document says."""
     streaming = httpx.AsyncClient(base_url=client.base_url, headers={"apikey": KEY})
