@@ -38,8 +38,9 @@ EXAMINE_WITHIN = 15.0
 EXPIRES_SOON = 14 * DAY
 MOST_PROBLEMS = 50
 
+_REFUSED_ADVICE = "Change the URL. If a setting is named, the operator can allow the address there."
 _ADVICE = {
-    Outcome.BLOCKED: "Change the URL, or let the operator allow the address (delivery.allow_networks).",
+    Outcome.BLOCKED: _REFUSED_ADVICE,
     Outcome.UNREACHABLE: "Start the receiver, or correct the URL. hookgw goes on trying.",
     Outcome.UNANSWERED: "Let the receiver answer before it does the work, or set a longer timeout.",
     Outcome.FAILED: "Correct the receiver: only a status from 200 to 299 counts as delivered.",
@@ -47,7 +48,7 @@ _ADVICE = {
     Outcome.GONE: "Correct the URL, then enable the webhook.",
 }
 _REACH_ADVICE = {
-    None: "Change the URL, or let the operator allow the address (delivery.allow_networks).",
+    None: _REFUSED_ADVICE,
     Phase.RESOLVE: "Correct the host of the URL, or its DNS records.",
     Phase.CONNECT: "Start the receiver, or open its port for this machine.",
     Phase.TLS: "Renew or correct the receiver's certificate; for an authority of your own, set tls.ca.",

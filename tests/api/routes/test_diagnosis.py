@@ -1,5 +1,6 @@
 """``/diagnosis``: why nothing arrives."""
 
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -90,6 +91,19 @@ async def test_a_receiver_is_examined_step_by_step(client: httpx.AsyncClient, ur
     found = await checks_of(client)
     assert found[check]["state"] == "failed"
     assert found[check]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("url", "setting"),
+    [
+        ("http://10.0.0.1/hook", "delivery.allow_networks"),
+        ("http://127.0.0.1:9100/hook", "delivery.refused_ports"),
+    ],
+)
+async def test_a_refused_address_names_one_setting(client: httpx.AsyncClient, url: str, setting: str) -> None:
+    await client.post("/webhook/set/shop", json={"url": url})
+    address = (await checks_of(client))["address"]
+    assert re.findall(r"delivery\.\w+", f"{address['found']} {address['advice']}") == [setting]
 
 
 @asynccontextmanager
