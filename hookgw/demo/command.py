@@ -28,6 +28,7 @@ from hookgw.demo.stage import (
     Stage,
     demo_settings,
     open_receivers,
+    try_loopback,
 )
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
@@ -51,6 +52,13 @@ def demo(once: bool) -> None:
         raise Failed(
             f"The demo has no folder for its data: {error.strerror}. Set TMPDIR to a folder that hookgw can "
             "write to."
+        ) from error
+    try:
+        try_loopback()
+    except OSError as error:
+        raise Failed(
+            f"The demo needs 127.0.0.1, and this machine cannot use it: {error.strerror or error}. Bring the "
+            "loopback interface up: ip link set lo up."
         ) from error
     with temporary as folder:
         settings = demo_settings(Path(folder))

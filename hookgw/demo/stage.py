@@ -128,6 +128,15 @@ async def open_receivers() -> AsyncIterator[list[DemoReceiver]]:
         yield [await stack.enter_async_context(open_demo_receiver(name)) for name in RECEIVERS]
 
 
+def try_loopback() -> None:
+    """Connect to 127.0.0.1, or raise the :class:`OSError` that says why nobody can be reached there."""
+    with socket.socket() as server, socket.socket() as client:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        client.settimeout(5)
+        client.connect(server.getsockname())
+
+
 def demo_settings(folder: Path) -> Settings:
     """Return settings with all data in a folder, a new key, and short waits between retries."""
     with socket.socket() as probe:

@@ -1,6 +1,7 @@
 """``hookgw demo`` from start to end."""
 
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -50,6 +51,25 @@ def test_without_a_folder_for_its_data_it_says_so(tmp_path: Path, monkeypatch: p
     done = CliRunner().invoke(main, ["demo", "--once"])
     assert done.exit_code == 1
     assert done.output.startswith("Error: The demo has no folder for its data: No such file or directory.")
+
+
+@pytest.mark.process
+def test_without_a_loopback_interface_it_says_so(tmp_path: Path) -> None:
+    no_network = ["unshare", "--user", "--map-root-user", "--net"]  # with a loopback interface that is down
+    if shutil.which("unshare") is None or subprocess.run([*no_network, "true"], check=False).returncode:
+        pytest.skip("This needs namespaces (unshare), which this machine does not allow.")
+    done = subprocess.run(
+        [*no_network, sys.executable, "-m", "hookgw", "demo", "--once"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Error: The demo needs 127.0.0.1, and this machine cannot use it: Network is"
+    )
 
 
 FORGETFUL = """
