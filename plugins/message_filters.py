@@ -45,7 +45,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         from_me: ``true`` for the account's own messages only, ``false`` for those of others only.
         groups: whether messages in groups pass.
         status_broadcasts: whether status updates of contacts pass.
-        allow: JIDs that pass, as patterns (``*``, ``?``, ``[…]``), or phone numbers alone; empty for all. A
+        allow: JIDs that pass, as patterns (``*``, ``?``, ``[…]``), or phone numbers alone, also with ``+``; empty for all. A
             message has the JID of its chat and, in a group, that of its sender, each by all names that it has
             for them, and without a device; one match is enough. At most 100 may be wildcards, with at most 3
             stars each and 4,096 characters together.
@@ -75,7 +75,8 @@ class Patterned:
             for one in patterns
         )
         # A phone number alone, too. On Telegram, the same digits are a chat.
-        patterns += tuple(f"{one}@s.whatsapp.net" for one in patterns if one.isdecimal())
+        numbers = (one.removeprefix("+") for one in patterns)
+        patterns += tuple(f"{number}@s.whatsapp.net" for number in numbers if number.isdecimal())
         wildcards = [pattern for pattern in patterns if any(sign in pattern for sign in "*?[")]
         if len(wildcards) > MAX_WILDCARDS:
             raise ValueError(f"{name} has {len(wildcards)} wildcards; at most {MAX_WILDCARDS} are allowed")
