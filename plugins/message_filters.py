@@ -45,10 +45,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         from_me: ``true`` for the account's own messages only, ``false`` for those of others only.
         groups: whether messages in groups pass.
         status_broadcasts: whether status updates of contacts pass.
-        allow: JIDs that pass, as patterns (``*``, ``?``, ``[…]``), or phone numbers alone, also with ``+``; empty for all. A
-            message has the JID of its chat and, in a group, that of its sender, each by all names that it has
-            for them, and without a device; one match is enough. At most 100 may be wildcards, with at most 3
-            stars each and 4,096 characters together.
+        allow: JIDs that pass, as patterns (``*``, ``?``, ``[…]``), or phone numbers alone, with or without
+            ``+``; empty for all. A message has the JID of its chat and, in a group, that of its sender, each
+            by all names that it has for them, and without a device; one match is enough. At most 100 may be
+            wildcards, with at most 3 stars each and 4,096 characters together.
         deny: JIDs that do not pass, as patterns. It overrides ``allow``.
         message_types: the ``messageType``s that pass; empty for all. Events without a type pass.
     """

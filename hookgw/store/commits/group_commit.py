@@ -1,7 +1,8 @@
 """The group commit: one task writes, and all writes requested meanwhile share the next commit.
 
 While the disk refuses, appends and functions fail at once with the reason. Settlements are kept, because the
-attempts they report have happened already; they are tried again after waits that grow.
+attempts they report have happened already; they are tried again after waits that grow. The same holds while a
+commit hangs, except for what that commit has: it waits for the end.
 
 On a full disk, a commit that has little to write may succeed, and the next event is refused. So after a
 relapse, appends and functions are tried again once a commit succeeds, but the disk counts as failing until it
@@ -11,7 +12,7 @@ has taken an append, or has refused nothing for :data:`PROOF`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -208,15 +209,21 @@ class GroupCommit(Generic[Tx]):
             self._groups.clear()
 
     async def watch(self) -> None:
-        """Log a commit that does not end, until cancelled: a disk that hangs raises nothing."""
+        """Log a commit that does not end, and refuse what comes meanwhile, until cancelled.
+
+        A disk that hangs raises nothing. Nobody knows whether what the commit has will be stored, so only the
+        callers of the rest can be told that nothing is.
+        """
         looks, began = 0, None
         while True:
             await trio.sleep(LOOK_EVERY)
             if self._began is not None and self._began == began:
                 looks += 1
                 if looks == HANGING_LOOKS:
+                    self._refusal = _HANGS
+                    self._refuse_groups(self._groups, _HANGS)
                     logger.warning(
-                        "the storage hangs: a write does not end, and events wait for it",
+                        "the storage hangs: a write does not end, and further ones are refused",
                         seconds=round(trio.current_time() - began, 1),
                     )
                 continue
@@ -484,12 +491,9 @@ class GroupCommit(Generic[Tx]):
         """Fail all waiters, and keep the settlements in order."""
         began, now = self.failing is None, trio.current_time()
         self.failing = self._refusal = error
-        groups = [*self._taken, *self._groups]
-        for group in groups:
-            group.refuse(lambda: _copy(error))
         # Settlements first requested stay first: the attempts of a delivery keep their order.
-        self._taken = []
-        self._groups = deque(group for group in groups if group.settlements or group.flushes)
+        groups, self._taken = [*self._taken, *self._groups], []
+        self._refuse_groups(groups, error)
         if began:
             self._failing_since = now
             self._proof = PROOF if now < self._recovered_at + RELAPSE else 0.0
@@ -498,7 +502,17 @@ class GroupCommit(Generic[Tx]):
             self._observer.disk_failed(error)
         self._proven_at = now + self._proof
 
+    def _refuse_groups(self, groups: Iterable[CommitGroup[Tx]], error: StorageUnavailable) -> None:
+        """Fail the waiters of groups that no commit has, and keep only what is left of these groups."""
+        groups = tuple(groups)
+        for group in groups:
+            group.refuse(lambda: _copy(error))
+        self._groups = deque(group for group in groups if group.settlements or group.flushes)
 
+
+_HANGS = StorageUnavailable.of(
+    "storage.hangs", "The storage hangs: a write does not end. Nothing was stored; retry later."
+)
 _CLOSED = StorageUnavailable.of("storage.closed", "The store is closed: hookgw is stopping.")
 
 

@@ -145,9 +145,35 @@ async def test_a_commit_that_does_not_end_is_logged_once_and_so_is_its_end(mock_
             await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert [line["event"] for line in logs] == [
-        "the storage hangs: a write does not end, and events wait for it",
+        "the storage hangs: a write does not end, and further ones are refused",
         "the storage no longer hangs",
     ]
+
+
+async def test_while_a_commit_hangs_what_has_not_begun_is_refused(mock_clock: MockClock) -> None:
+    gate = Gate()
+    async with committing(gate) as commits, trio.open_nursery() as nursery:
+        await hold(gate, commits)
+        [begun] = gate.batches[0][0].appends
+        waiting, later = append_job(2), append_job(3)
+        commits.append_nowait(waiting)
+        commits.settle_nowait(delivered(1))
+        nursery.start_soon(commits.watch)
+        for _ in range(HANGING_LOOKS + 1):
+            await trio.testing.wait_all_tasks_blocked()
+            mock_clock.jump(LOOK_EVERY)
+        with pytest.raises(StorageUnavailable, match="hangs"):
+            await waiting.wait_finished()
+        with pytest.raises(StorageUnavailable, match="hangs"):
+            commits.append_nowait(later)
+        gate.free.set()
+        assert await begun.wait_finished() == [True]
+        await commits.flush()
+        commits.append_nowait(later)
+        assert await later.wait_finished() == [True]
+        nursery.cancel_scope.cancel()
+    assert [one for batch in gate.batches for group in batch for one in group.appends] == [begun, later]
+    assert [one for batch in gate.batches for group in batch for one in group.settlements] == [delivered(1)]
 
 
 async def test_a_machine_that_slept_during_a_commit_has_no_storage_that_hangs(mock_clock: MockClock) -> None:
