@@ -118,6 +118,7 @@ async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagn
     if (left := len(groups) - MOST_PROBLEMS) > 0:
         found = f"There are {left:,} more causes: hookgw problem list"
         checks.append(_check(CheckName.WEBHOOK, CheckState.FAILED, found))
+    checks += _paused(gateway, among)
     checks += _of_system(gateway, None, is_operator=among is None)
     for node in overview.silent if among is None else ():
         found = f"The node {node} does not answer."
@@ -126,6 +127,20 @@ async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagn
         advice = "Look at its log, and at its clock: hookgw node list"
         checks.append(_check(CheckName.NODE, CheckState.FAILED, found, advice))
     return _as_of_now(gateway, checks)
+
+
+def _paused(gateway: Gateway, among: tuple[str, ...] | None) -> Iterator[Check]:
+    paused = [
+        one
+        for one in gateway.registry.registrations()
+        if one.is_paused and one.enabled and (among is None or one.instance in among)
+    ]
+    if paused:
+        many = f"{len(paused):,} webhooks are paused; this is one" if len(paused) > 1 else "Paused"
+        advice = _command("resume", paused[0])
+        yield _of(
+            paused[0], CheckName.WEBHOOK, CheckState.WARNING, f"{many}: deliveries wait, in order.", advice
+        )
 
 
 def _as_of_now(gateway: Gateway, checks: list[Check]) -> Diagnosis:
@@ -284,12 +299,15 @@ def _of_system(gateway: Gateway, name: str | None, *, is_operator: bool) -> Iter
         if (apart := difference(gateway.clock)) is not None:
             advice = "The machine's clock was set, or the machine slept: restart hookgw."
             yield _check(CheckName.CLOCK, CheckState.WARNING, apart, advice)
-    if (shortage := gateway.disk.shortage) is not None:
-        found, advice = "Events are refused: no room is left.", "Tell the operator."
-        if is_operator:
-            found, advice = f"{shortage} Events are refused.", "Make room on the disk."
-        yield _check(CheckName.STORAGE, CheckState.FAILED, found, advice)
-        return
+    for reason, why, advice in (
+        (gateway.disk.shortage, "no room is left", "Make room on the disk."),
+        (gateway.metrics.disk_failure, "the storage fails", "Look at the log, and at the disk or database."),
+    ):
+        if reason is not None:
+            found = f"{reason} Events are refused." if is_operator else f"Events are refused: {why}."
+            advice = advice if is_operator else "Tell the operator."
+            yield _check(CheckName.STORAGE, CheckState.FAILED, found, advice)
+            return
     free = gateway.disk.found
     found = "Events are stored."
     if is_operator and free is not None:

@@ -222,6 +222,7 @@ class GroupCommit(Generic[Tx]):
                 if looks == HANGING_LOOKS:
                     self._refusal = _HANGS
                     self._refuse_groups(self._groups, _HANGS)
+                    self._observer.disk_failed(_HANGS)
                     logger.warning(
                         "the storage hangs: a write does not end, and further ones are refused",
                         seconds=round(trio.current_time() - began, 1),
@@ -229,6 +230,8 @@ class GroupCommit(Generic[Tx]):
                 continue
             if looks >= HANGING_LOOKS:
                 logger.info("the storage no longer hangs")
+                if self.failing is None:
+                    self._observer.disk_recovered()
             looks, began = 0, self._began
 
     async def _write(self, thread: Worker) -> None:

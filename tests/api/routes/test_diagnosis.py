@@ -15,7 +15,7 @@ from hookgw import Gateway
 from hookgw.testing import Receiver, answer
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
-from tests.public.kernel import PluginFailed
+from tests.public.kernel import PluginFailed, StorageUnavailable
 from tests.public.web import AppApplication as Application
 
 TENANT = "the-key-of-the-shop"
@@ -215,6 +215,26 @@ async def test_the_problems_of_all_instances_lead_to_each(
     assert (found["webhook"]["instance"], found["webhook"]["label"]) == ("shop", "crm")
     assert found["webhook"]["advice"] == "hookgw doctor shop"
     assert found["storage"]["state"] == "ok"
+
+
+async def test_paused_webhooks_are_no_problem_and_are_named(client: httpx.AsyncClient) -> None:
+    for instance in ("shop", "other"):
+        await client.post(f"/webhook/set/{instance}/crm", json={"url": "http://127.0.0.1:1/"})
+        await client.post(f"/webhook/pause/{instance}/crm")
+    found = (await checks_of(client, "/diagnosis"))["webhook"]
+    assert (found["state"], found["instance"]) == ("warning", "shop")
+    assert found["found"] == "2 webhooks are paused; this is one: deliveries wait, in order."
+    assert found["advice"] == "hookgw webhook resume shop --label crm"
+
+
+async def test_a_disk_that_refuses_is_found(
+    client: httpx.AsyncClient, app: Application, gateway: Gateway, nursery: trio.Nursery
+) -> None:
+    gateway.metrics.disk_failed(StorageUnavailable("The data file fails."))
+    found = (await checks_of(client, "/diagnosis"))["storage"]
+    assert (found["state"], found["found"]) == ("failed", "The data file fails. Events are refused.")
+    async with open_client(app, nursery, apikey=TENANT) as tenant:
+        assert (await checks_of(tenant))["storage"]["found"] == "Events are refused: the storage fails."
 
 
 async def test_a_receiver_of_many_webhooks_is_one_problem(

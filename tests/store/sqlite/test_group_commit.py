@@ -151,8 +151,8 @@ async def test_a_commit_that_does_not_end_is_logged_once_and_so_is_its_end(mock_
 
 
 async def test_while_a_commit_hangs_what_has_not_begun_is_refused(mock_clock: MockClock) -> None:
-    gate = Gate()
-    async with committing(gate) as commits, trio.open_nursery() as nursery:
+    gate, watch = Gate(), Watch()
+    async with committing(gate, watch) as commits, trio.open_nursery() as nursery:
         await hold(gate, commits)
         [begun] = gate.batches[0][0].appends
         waiting, later = append_job(2), append_job(3)
@@ -171,7 +171,10 @@ async def test_while_a_commit_hangs_what_has_not_begun_is_refused(mock_clock: Mo
         await commits.flush()
         commits.append_nowait(later)
         assert await later.wait_finished() == [True]
+        mock_clock.jump(LOOK_EVERY)
+        await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
+    assert [heard.partition(":")[0] for heard in watch.heard] == ["failed", "recovered"]
     assert [one for batch in gate.batches for group in batch for one in group.appends] == [begun, later]
     assert [one for batch in gate.batches for group in batch for one in group.settlements] == [delivered(1)]
 
