@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
-from hookgw.kernel.errors import Invalid, StorageUnavailable
+from hookgw.kernel.errors import Invalid, StorageLost, StorageUnavailable
 from hookgw.records.sentences import NOT_STORABLE
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import AppendRequest, CommitGroup, FunctionRequest
@@ -133,7 +133,13 @@ class Writer:
             # with 202 was in the file that the next start finds.
             self._file.check_commit(is_done=False)
             connection.execute("COMMIT")
-            self._file.check_commit(is_done=True)
+            try:
+                self._file.check_commit(is_done=True)
+            except StorageLost:
+                raise
+            except StorageUnavailable:
+                # It is stored, and the lanes must learn of it. The next commit asks again before it stores.
+                pass
             self._recent.add(transaction.appended)
         except BaseException:
             # Names that were added are rolled back, and their numbers may be given to others. Always: after

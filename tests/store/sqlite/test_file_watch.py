@@ -1,5 +1,6 @@
 """The data file is watched: how long its log is, and whether its path still names it."""
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -20,7 +21,7 @@ from tests.public.kernel import StorageLost
 from tests.public.sqlite import CHECK_EVERY, DAMAGE_AGAIN, LONG_LOG, RESCUE_AGAIN, OpenFile
 from tests.public.store import DeliveryQuery, Store
 from tests.store.sqlite.support import opened, peek
-from tests.store.support import Watch, to
+from tests.store.support import Listener, Watch, to
 
 
 async def looked_again(clock: MockClock, seconds: float = CHECK_EVERY) -> None:
@@ -97,6 +98,28 @@ async def test_what_cannot_be_copied_yet_is_copied_once_it_can_be(
             await looked_again(mock_clock)
             assert not path.with_name("hookgw.db.former-wal").exists()
     assert content(path) == b"another file"
+
+
+async def test_what_a_commit_stored_is_accepted_though_the_disk_cannot_say_whether_the_file_is_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused, it would be on disk, and no lane would know: its repetition is a duplicate."""
+    stat = os.stat
+
+    def failing(file: Any, *args: Any, **options: Any) -> os.stat_result:
+        if str(file).endswith("-wal"):  # which is looked at after the commit
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return stat(file, *args, **options)
+
+    listener = Listener()
+    async with opened(path) as store:
+        store.subscribe(listener)
+        monkeypatch.setattr(os, "stat", failing)
+        await store.append(to("e1"))
+        assert [name for name, _ in listener.calls] == ["appended"]
+        assert store.statistics().failing is None
+        monkeypatch.undo()
+    assert peek(path, "SELECT id FROM events") == [("e1",)]
 
 
 async def test_a_copy_never_takes_the_name_of_an_earlier_one(path: Path, mock_clock: MockClock) -> None:
