@@ -68,6 +68,33 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         re.compile(rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host"),
         "It does not serve the host of the URL: add that to the hosts which it allows.",
     ),
+    # n8n: a workflow that is not active, or its test URL, which listens for one request; another method.
+    (
+        frozenset({404}),
+        re.compile(rb"The requested webhook .{1,500} is not registered"),
+        "No workflow of n8n listens: activate it, and register its production URL.",
+    ),
+    (
+        frozenset({404}),
+        re.compile(rb"This webhook is not registered for POST requests"),
+        "The workflow of n8n takes another method: set the HTTP Method of its Webhook node to POST.",
+    ),
+    # Power Automate, Make.
+    (
+        frozenset({400, 404}),
+        re.compile(rb"WorkflowTriggerIsNotEnabled"),
+        "The flow is off: turn it on. If it was deleted, register the URL of the new one.",
+    ),
+    (
+        frozenset({410}),
+        re.compile(rb"There is no scenario listening for this webhook"),
+        "The scenario of Make is off: switch it on, then enable the webhook.",
+    ),
+    (
+        frozenset({404}),
+        re.compile(rb"ERR_NGROK_3200"),
+        "The tunnel of ngrok is closed: start it again. If it has a new URL then, register that.",
+    ),
 )
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")

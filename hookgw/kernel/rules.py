@@ -9,7 +9,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import MASKED, NOT_STRING, as_object, as_text, check_count, kind_of, show_name
 from hookgw.kernel.masking import MASK, is_masked, without_user
 from hookgw.kernel.schema_parts import Schema
-from hookgw.kernel.schemes import PULL_URL, scheme_of
+from hookgw.kernel.schemes import HTTP_PORTS, PULL_URL, scheme_of
 from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.kernel.signing_keys import Secret, check_secret_form
 from hookgw.kernel.target_url import parse_destination, parse_target
@@ -153,9 +153,16 @@ def check_destination(value: Any, where: str) -> str:
     """
     url = as_text(value, where)
     try:
-        parse_destination(url)
+        target = parse_destination(url)
     except ValueError as error:
         raise Invalid(sentence_of(error).at(f"{where}: ")) from None
+    # As pasted behind the https:// of a field. Not a rule of the parser: what is stored must stay readable.
+    if target.host in HTTP_PORTS and target.path.startswith("//"):
+        raise Invalid.of(
+            "url.twice",
+            "{where}: The URL begins with http:// or https:// twice. Remove one of them.",
+            where=where,
+        )
     if scheme_of(url) == "pull" and url != PULL_URL:
         raise Invalid.of(
             "url.pull_reserved",

@@ -18,6 +18,13 @@ MAX_URL = 2048
 
 _URL = re.compile(rf"({SCHEME_PATTERN})://([^/?]*+)([^?]*+)(\?.*)?", re.DOTALL)
 _FORM = Sentence("url.form", "The URL must begin with http:// or https://, as in https://example.com/hook.")
+_FRAGMENT = Sentence("url.fragment", "The URL must not have a fragment: remove the # and what follows it.")
+# A page that finds its content by the fragment. Without it, the URL is that of the site's first page.
+_PAGE = Sentence(
+    "url.page",
+    "The URL is the address of a page in a browser, as its # shows. Use the URL for webhooks that the page "
+    "names.",
+)
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]*))?")
 # "%" is safe because the URL may already be percent-encoded, and encoding it twice would change it. "[]" and
 # "|" are not valid in RFC 3986 queries, but receivers' URLs contain them and browsers send them unencoded.
@@ -123,9 +130,7 @@ def _parse(url: str, *, is_http: bool) -> Target:
     if match is None or (is_http and scheme not in HTTP_PORTS):
         raise ValueError(_FORM)
     if "#" in url:
-        raise ValueError(
-            Sentence("url.fragment", "The URL must not have a fragment: remove the # and what follows it.")
-        )
+        raise ValueError(_PAGE if url.partition("#")[2].startswith(("/", "!")) else _FRAGMENT)
     authority = match[2]
     # Browsers read "\" as "/", others as part of the user information: "http://a\@b/" has two hosts.
     if "\\" in authority:

@@ -337,6 +337,44 @@ async def test_a_page_that_refuses_the_host_is_named(
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "page", "advice"),
+    [
+        (
+            404,
+            b'{"code":404,"message":"The requested webhook \\"POST loja1\\" is not registered."}',
+            "No workflow of n8n listens: activate it, and register its production URL.",
+        ),
+        (
+            404,
+            b'{"message":"This webhook is not registered for POST requests. Did you mean GET?"}',
+            "The workflow of n8n takes another method: set the HTTP Method of its Webhook node to POST.",
+        ),
+        (
+            400,
+            b'{"error":{"code":"WorkflowTriggerIsNotEnabled","message":"Could not execute workflow"}}',
+            "The flow is off: turn it on. If it was deleted, register the URL of the new one.",
+        ),
+        (
+            410,
+            b"There is no scenario listening for this webhook.",
+            "The scenario of Make is off: switch it on, then enable the webhook.",
+        ),
+        (
+            404,
+            b"The endpoint abc.ngrok-free.app is offline.\r\n\r\nERR_NGROK_3200\r\n",
+            "The tunnel of ngrok is closed: start it again. If it has a new URL then, register that.",
+        ),
+    ],
+)
+async def test_a_workflow_or_tunnel_that_is_off_is_named(
+    hookgw_receiver: Receiver, status: int, page: bytes, advice: str
+) -> None:
+    hookgw_receiver.will(answer(status, page))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert (result.attempt.error or "").endswith(f". {advice}")
+
+
 async def test_the_same_words_with_another_status_advise_nothing(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(500, b"CSRF verification failed"))
     result = await send(registration_for(hookgw_receiver.url))

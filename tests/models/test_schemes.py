@@ -114,3 +114,13 @@ def test_the_standard_port_of_a_plugins_scheme_is_dialled_for_it_alone() -> None
 def test_an_operator_may_refuse_the_ports_of_http(scheme: str) -> None:
     port = HTTP_PORTS[scheme]
     assert AddressGuard(refused_ports=[port]).port_refusal(port, scheme) is not None
+
+
+@pytest.mark.parametrize("url", ["https://https://example.com/hook", "http://https://h", "https://http//h/"])
+def test_a_url_pasted_behind_a_scheme_is_refused(url: str) -> None:
+    with pytest.raises(Invalid, match="begins with http:// or https:// twice"):
+        check_destination(url, "url")
+
+
+def test_a_host_may_be_named_like_a_scheme() -> None:
+    assert check_destination("http://http:8080/hook", "url") == "http://http:8080/hook"

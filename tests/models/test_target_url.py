@@ -76,6 +76,8 @@ def test_user_information_becomes_basic_authentication(user_info: str, credentia
         ("http://user:pass@/", "has no host"),
         ("http://h/#x", "fragment"),
         ("http://h#", "fragment"),
+        ("https://webhook.site/#!/view/1f2c", "address of a page in a browser"),
+        ("https://h/app#/hooks", "address of a page in a browser"),
         ("http://h#@evil/", "fragment"),
         ("http://exa mple.com/", "spaces"),
         (" http://example.com/", "spaces"),
