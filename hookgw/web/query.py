@@ -16,6 +16,11 @@ from hookgw.web.openapi.describe import Parameter, filter_of, operation_of
 
 _LISTS = ("/list", "/list/<instance>", "/figures/find", "/figures/find/<instance>")
 """How the routes of lists end; figures would count everything, too, if a filter were ignored."""
+_LABELLED = ("/webhook/", "/delivery/pull/", "/delivery/ack/")
+"""How the routes begin that exist with a label at the end, too."""
+_SELECTING = ("/delivery/replay", "/delivery/cancel", "/delivery/resend", "/event/erase")
+_SELECTING += ("/webhook/backfill", "/webhook/test", "/webhook/rotateSecret")
+"""How the calls begin whose bodies refuse unknown fields, because they would select more than meant."""
 _MOST_PROBLEMS = 10
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
 """Entries on a page of a list."""
@@ -44,7 +49,10 @@ def install_query_check(app: QuartTrio) -> None:
     @app.before_request
     async def check_query() -> None:
         rule = request.url_rule
-        if rule is None or not rule.rule.endswith(_LISTS) or not request.args:
+        if rule is None or not request.args:
+            return
+        if not rule.rule.endswith(_LISTS):
+            _refuse_misplaced(rule.rule)
             return
         operation = operation_of(app.view_functions[rule.endpoint])
         if operation is None:  # a plugin's list, which may read what it likes
@@ -67,6 +75,23 @@ def install_query_check(app: QuartTrio) -> None:
                 )
         if problems:
             raise Invalid(*problems[:_MOST_PROBLEMS])
+
+
+def _refuse_misplaced(rule: str) -> None:
+    # As lists take them. Ignored, the registration called default would be deleted in place of another, and
+    # everybody's deliveries would be cancelled in place of those of a tag.
+    if rule.startswith(_LABELLED) and "label" in request.args:
+        raise Invalid.of(
+            "query.label",
+            "A label belongs in the path, not in the query: {path}/<label>.",
+            path=request.path.removesuffix(f"/{(request.view_args or {}).get('label')}"),
+        )
+    if rule.startswith(_SELECTING):
+        raise Invalid.of(
+            "query.of_body",
+            "{name!r} in the query is not known: the fields of this call are in its body.",
+            name=next(iter(request.args))[:64],
+        )
 
 
 def _unknown(name: str, known: list[str]) -> Sentence:

@@ -75,3 +75,52 @@ async def test_a_list_without_parameters_says_so(client: httpx.AsyncClient) -> N
 async def test_the_key_comes_first(client: httpx.AsyncClient) -> None:
     response = await client.get("/key/list?colour=red", headers={"apikey": "wrong"})
     assert response.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/webhook/delete/loja1"),
+        ("PATCH", "/webhook/set/loja1"),
+        ("POST", "/webhook/set/loja1"),
+        ("POST", "/webhook/pause/loja1"),
+        ("GET", "/webhook/find/loja1"),
+        ("POST", "/delivery/pull/loja1"),
+        ("POST", "/delivery/ack/loja1"),
+    ],
+)
+async def test_a_label_in_the_query_changes_no_other_webhook(
+    client: httpx.AsyncClient, method: str, path: str
+) -> None:
+    await client.post("/webhook/set/loja1", json={"url": "https://example.com/hook"})
+    for place in (path, f"{path}/other"):
+        response = await client.request(method, f"{place}?label=crm", json={"url": "https://example.com/new"})
+        assert response.status_code == 400
+        assert shape_of(response) == [f"A label belongs in the path, not in the query: {path}/<label>."]
+    found = await client.get("/webhook/find/loja1")
+    assert found.json()["url"] == "https://example.com/hook"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/delivery/replay?tag=tenant=acme",
+        "/delivery/cancel?tag=tenant=acme",
+        "/delivery/replay/loja1?state=dead",
+        "/delivery/cancel/loja1?label=crm",
+        "/delivery/cancel/loja1/dlv_1?state=dead",
+        "/delivery/resend/loja1/dlv_1?url=https://example.com",
+        "/event/erase/loja1?remoteJid=1",
+        "/webhook/backfill/loja1?since=2h",
+        "/webhook/test/loja1/crm?event=CALL",
+        "/webhook/rotateSecret/loja1?grace=0s",
+    ],
+)
+async def test_a_call_that_selects_in_its_body_takes_nothing_from_the_query(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    response = await client.post(path, json={})
+    assert response.status_code == 400
+    name = path.partition("?")[2].partition("=")[0]
+    said = f"'{name}' in the query is not known: the fields of this call are in its body."
+    assert shape_of(response) == [said]
