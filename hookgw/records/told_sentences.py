@@ -8,7 +8,7 @@ one; those of other sentences are here, as the code makes them (a test compares)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from string import Formatter
 from typing import Any
@@ -195,7 +195,12 @@ def _filled(template: str, values: Mapping[str, Any]) -> str:
 
 
 class _Values(Formatter):
-    """Writes numbers with a comma in their format as the language does, and others as they are."""
+    """Writes numbers with a comma in their format, and phrases of the code, as the language does."""
+
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        value = super().get_value(key, args, kwargs)
+        # Names that people give have no spaces: the texts of the catalogue that do are the code's.
+        return translated(value) if isinstance(value, str) and " " in value else value
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         if format_spec == "," and isinstance(value, int | float):

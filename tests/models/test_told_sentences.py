@@ -1,6 +1,7 @@
 """Sentences that are English where they are made, in the language of a reader."""
 
 import ast
+import datetime
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,10 @@ import pytest
 
 import hookgw
 from tests.public.delivery import describe_status
-from tests.public.kernel import Sentence, in_language
+from tests.public.kernel import Invalid, Sentence, in_language
 from tests.public.operations import cause_of_closing, cause_of_disabling
-from tests.public.records import TEMPLATES, sentence_text
+from tests.public.records import TEMPLATES, parse_tag, sentence_text
+from tests.public.site import parse_moment
 
 _HOLE = "\0"
 
@@ -111,3 +113,21 @@ def test_an_error_is_translated_by_its_template() -> None:
             sentence_text(Sentence("plugin.none", "Nobody translates {this}.", this="it"))
             == "Nobody translates it."
         )
+
+
+def test_a_phrase_in_an_error_is_translated_and_names_are_not() -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_tag("acme")
+    with in_language("pt_BR"):
+        told = sentence_text(caught.value.messages[0])
+        assert told.endswith("cada um deles é de 1 a 64 letras, dígitos, '.', '_', '@' ou '-'.")
+        assert sentence_text(Sentence("plugin.none", "No {name}.", name="From")) == "No From."
+
+
+def test_the_name_of_a_time_and_its_examples_are_translated() -> None:
+    with in_language("es"), pytest.raises(Invalid) as caught:
+        parse_moment("someday", "From", 0.0, datetime.UTC)
+    with in_language("es"):
+        told = sentence_text(caught.value.messages[0])
+    assert "como 2h para hace dos horas, hoy 14:00 o 2026-11-20 14:00" in told
+    assert "From" not in told
