@@ -26,7 +26,6 @@ from hookgw.kernel.json_fields import (
     whole_number,
 )
 from hookgw.kernel.json_moments import as_moment, check_range
-from hookgw.kernel.language import N_
 from hookgw.kernel.rules import check_url
 from hookgw.kernel.schema_parts import MOMENT_SCHEMA
 from hookgw.kernel.sentences import Sentence
@@ -45,7 +44,7 @@ _MAX_KINDS = 1_000
 _MAX_LABEL = 128
 REPLAY_STATES = ("dead", "all")
 STATUS_PATTERN = "^([1-5][0-9][0-9]|[1-5][xX][xX])$"
-_STATUSES = N_("a status such as 503, or 5xx for all that begin so")
+_STATUSES = "a status such as 503, or 5xx for all that begin so"
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
 
 

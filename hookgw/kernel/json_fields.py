@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, TypeVar
 
 from hookgw.kernel.errors import Invalid, WrongFields
-from hookgw.kernel.language import N_
 from hookgw.kernel.nearest import nearest
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DURATION_FORM, Duration, parse_duration
@@ -373,7 +372,5 @@ def kind_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return N_("a string")
-    if isinstance(value, dict):
-        return N_("an object")
-    return N_("a list") if isinstance(value, list) else N_("a number")
+        return "a string"
+    return "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a number"

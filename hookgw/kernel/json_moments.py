@@ -6,12 +6,11 @@ from typing import Any
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Check, Fields, kind_of
-from hookgw.kernel.language import N_
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import clamp_time, parse_rfc3339
 from hookgw.kernel.units import parse_duration
 
-_TIME_FORM = N_("an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d")
+_TIME_FORM = "an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d"
 
 
 def as_moment(now: float) -> Check[float]:

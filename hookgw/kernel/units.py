@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from decimal import Context, Decimal
 
-from hookgw.kernel.language import N_
-
 _SECONDS = {
     "ms": Decimal("0.001"),
     "s": Decimal(1),
@@ -35,7 +33,7 @@ _EXACT = Context(prec=320)
 # Characters. Decimal takes quadratic time for long numbers, and no sensible one is longer.
 _MAX_LENGTH = 24
 
-DURATION_FORM = N_("a duration such as 200ms, 5s, 10m, 1h or 3d")
+DURATION_FORM = "a duration such as 200ms, 5s, 10m, 1h or 3d"
 SIZE_FORM = "a size such as 512B, 64KiB or 1MiB"
 
 

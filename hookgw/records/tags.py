@@ -8,7 +8,6 @@ from typing import Any
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import as_object, check_count, show_name
-from hookgw.kernel.language import N_
 from hookgw.kernel.sentences import Sentence
 
 MOST_TAGS = 16
@@ -18,7 +17,7 @@ _TOO_MANY = Sentence.declared("tags.too_many", "{where} has {count:,} tags; at m
 _REPEATED = Sentence.declared(
     "tags.filter_repeated", "{where} is given {count:,} times; an instance has at most {most} tags."
 )
-_RULE = N_("1 to 64 letters, digits, '.', '_', '@' or '-'")
+_RULE = "1 to 64 letters, digits, '.', '_', '@' or '-'"
 
 
 def check_tags(value: Any, where: str = "tags") -> dict[str, str]:

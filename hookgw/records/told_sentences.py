@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from string import Formatter
 from typing import Any
 
-from hookgw.kernel.language import ENGLISH, N_, current_language, in_language, translated, translated_in
+from hookgw.kernel.language import ENGLISH, N_, current_language, in_language, translated
 from hookgw.kernel.local_formats import number_text, swap_signs
 from hookgw.kernel.sentences import TEXT, Sentence
 from hookgw.locale.catalogues import by_context
@@ -153,6 +153,30 @@ TEMPLATES = (
     N_("It has not been connected since hookgw started: connect it."),
     N_("An event reported that it is closed."),
     N_("Its node does not answer, or it moves to another node."),
+    # What an error says of a value.
+    N_("1 to 64 letters, digits, '.', '_', '@' or '-'"),
+    N_("2h for in two hours, tomorrow 9:00, or 2026-11-20 14:00"),
+    N_("2h for two hours ago, today 14:00, or 2026-11-20 14:00"),
+    N_("a duration such as 200ms, 5s, 10m, 1h or 3d"),
+    N_("a rate such as 20/s, 100/m or 1000/h"),
+    N_("a status such as 503, or 5xx for all that begin so"),
+    N_("an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d"),
+    N_("expected {form}, got {value}"),
+    N_("expected {form}, with a count from 1 to {most}, got {value}"),
+    N_("must be whsec_ followed by the base64 of 24 to 64 bytes."),
+    N_("must be whsk_ followed by the base64 of 64 bytes: an ed25519 seed and its public key."),
+    N_(", line {number}: write a header as “name: value”"),
+    N_(": this is not JSON: {reason}"),
+    N_("is not JSON: {reason}"),
+    N_("is empty: JSON is expected"),
+    N_("JSON is malformed: {reason}"),
+    N_("a string"),
+    N_("an object"),
+    N_("a list"),
+    N_("a number"),
+    N_("The URL"),
+    N_("The data"),
+    N_("The label"),
 )
 _PLACEHOLDER = re.compile(r"\\\{(\w+)\\\}", re.ASCII)
 _VALUE = r"(?:(?![.!?] [A-Z]).)+?"
@@ -171,8 +195,8 @@ def sentence_text(text: str) -> str:
     if language == ENGLISH or not text:
         return text
     if isinstance(text, Sentence) and text.id != TEXT:
-        found = translated_in(text.id, text.template)
-        return str(text) if found == text.template else _filled(found, text.values)
+        template = by_context(language).get(text.id)
+        return str(text) if template is None else _filled(template, text.values)
     return _retold(str(text), language)
 
 
@@ -199,8 +223,8 @@ class _Values(Formatter):
 
     def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         value = super().get_value(key, args, kwargs)
-        # Names that people give have no spaces: the texts of the catalogue that do are the code's.
-        return translated(value) if isinstance(value, str) and " " in value else value
+        # A phrase has spaces; most names that people give have none.
+        return _retold(value, current_language()) if isinstance(value, str) and " " in value else value
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         if format_spec == "," and isinstance(value, int | float):

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Flag, Input, Parts
+from hookgw.kernel.language import translated
 from hookgw.site.payloads import shown_json
 from hookgw.site.site import Form
 
@@ -55,7 +56,7 @@ def from_form(table: Iterable[Field], form: Form) -> dict[str, Any]:
                 value = part.kind.from_form(form.text(one.name))
             except ValueError as error:
                 raise Invalid.of(
-                    "form.field_refused", "{label}{reason}.", label=one.label, reason=error
+                    "form.field_refused", "{label}{reason}.", label=translated(one.label), reason=error
                 ) from None
         into = body if part is field else body.setdefault(field.spellings[0], {})
         if value is not UNSET:

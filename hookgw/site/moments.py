@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from quart import request
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.language import N_, translated
+from hookgw.kernel.language import translated
 from hookgw.kernel.times import clamp_time, parse_rfc3339
 from hookgw.kernel.units import parse_duration
 
@@ -33,8 +33,8 @@ _LOCAL = re.compile(
     rf"(?:(?P<day>{'|'.join(_DAYS)}|\d{{4}}-\d\d-\d\d)(?:[t ]|$))?(?P<time>\d?\d:\d\d(?::\d\d)?)?",
     re.ASCII,
 )
-EXAMPLES = N_("2h for two hours ago, today 14:00, or 2026-11-20 14:00")
-EXAMPLES_AHEAD = N_("2h for in two hours, tomorrow 9:00, or 2026-11-20 14:00")
+EXAMPLES = "2h for two hours ago, today 14:00, or 2026-11-20 14:00"
+EXAMPLES_AHEAD = "2h for in two hours, tomorrow 9:00, or 2026-11-20 14:00"
 
 
 def reader_zone() -> datetime.tzinfo:

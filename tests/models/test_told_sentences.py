@@ -3,17 +3,18 @@
 import ast
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import hookgw
 from tests.public.delivery import describe_status
-from tests.public.kernel import Invalid, Sentence, in_language
+from tests.public.kernel import Invalid, Sentence, check_secret, in_language
 from tests.public.operations import cause_of_closing, cause_of_disabling
 from tests.public.records import TEMPLATES, parse_tag, sentence_text
-from tests.public.site import parse_moment
+from tests.public.site import json_of, parse_moment
+from tests.public.webhooks import parse_grace
 
 _HOLE = "\0"
 
@@ -115,19 +116,32 @@ def test_an_error_is_translated_by_its_template() -> None:
         )
 
 
-def test_a_phrase_in_an_error_is_translated_and_names_are_not() -> None:
-    with pytest.raises(Invalid) as caught:
-        parse_tag("acme")
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        (lambda: parse_tag("acme"), "cada um deles é de 1 a 64 letras, dígitos, '.', '_', '@' ou '-'."),
+        (
+            lambda: parse_moment("x", "From", 0.0, datetime.UTC),
+            "De deve ser um horário como 2h para duas horas atrás, hoje 14:00 ou 2026-11-20 14:00, não 'x'.",
+        ),
+        (
+            lambda: parse_grace({"grace": "[1"}),
+            "esperado: uma duração como 200ms, 5s, 10m, 1h ou 3d; recebido: '[1'.",
+        ),
+        (lambda: json_of("[1", "The data"), "O conteúdo não é JSON: Input data was truncated."),
+        (
+            lambda: check_secret("whsec_eA==", "secret"),
+            "secret deve ser whsec_ seguido do base64 de 24 a 64 bytes.",
+        ),
+    ],
+)
+def test_what_an_error_says_of_a_value_is_translated(check: Callable[[], object], told: str) -> None:
     with in_language("pt_BR"):
-        told = sentence_text(caught.value.messages[0])
-        assert told.endswith("cada um deles é de 1 a 64 letras, dígitos, '.', '_', '@' ou '-'.")
+        with pytest.raises(Invalid) as caught:
+            check()
+        assert sentence_text(caught.value.messages[0]).endswith(told)
+
+
+def test_a_name_in_an_error_stays_as_it_is() -> None:
+    with in_language("pt_BR"):
         assert sentence_text(Sentence("plugin.none", "No {name}.", name="From")) == "No From."
-
-
-def test_the_name_of_a_time_and_its_examples_are_translated() -> None:
-    with in_language("es"), pytest.raises(Invalid) as caught:
-        parse_moment("someday", "From", 0.0, datetime.UTC)
-    with in_language("es"):
-        told = sentence_text(caught.value.messages[0])
-    assert "como 2h para hace dos horas, hoy 14:00 o 2026-11-20 14:00" in told
-    assert "From" not in told
