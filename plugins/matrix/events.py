@@ -96,8 +96,11 @@ def translate(event: Any, room: str, account: Account) -> NewEvent | None:
         new = _group(event, kind, room, sender, content, account)
     if new is not None and account.has_kind(new.kind):
         return new
-    if new is None and (not content or found_at(event, "unsigned", "redacted_because")):
-        return None  # without a content, it was deleted meanwhile; the deletion has its own event
+    # Without a content, a message was deleted meanwhile, which has its own event. A state was taken back: a
+    # room left its space, a widget was removed, somebody left a call.
+    is_gone = not content and not isinstance(event.get("state_key"), str)
+    if new is None and (is_gone or found_at(event, "unsigned", "redacted_because")):
+        return None
     return network_event(SOURCE, kind, msgspec.json.encode({**event, "room_id": room}), id_)
 
 

@@ -407,6 +407,21 @@ def test_what_has_no_kind_is_passed_on_as_it_came(kind: str, more: dict[str, Any
 
 
 @pytest.mark.parametrize(
+    ("kind", "state_key"),
+    [
+        ("m.space.child", "!room:hs.example"),
+        ("im.vector.modular.widgets", "w1"),
+        ("org.matrix.msc3401.call.member", f"_{ANA}_DEVICE"),
+    ],
+)
+def test_a_state_that_is_taken_back_is_passed_on(kind: str, state_key: str) -> None:
+    raw = event(kind, {}, state_key=state_key)
+    assert network_event(raw) == kind
+    redacted = {**raw, "unsigned": {"redacted_because": {"type": "m.room.redaction"}}}
+    assert events.translate(redacted, ROOM, ACCOUNT) is None
+
+
+@pytest.mark.parametrize(
     ("content", "is_whole"),
     [
         ({}, False),
