@@ -18,8 +18,15 @@ _LISTS = ("/list", "/list/<instance>", "/figures/find", "/figures/find/<instance
 """How the routes of lists end; figures would count everything, too, if a filter were ignored."""
 _LABELLED = ("/webhook/", "/delivery/pull/", "/delivery/ack/")
 """How the routes begin that exist with a label at the end, too."""
-_SELECTING = ("/delivery/replay", "/delivery/cancel", "/delivery/resend", "/event/erase")
-_SELECTING += ("/webhook/backfill", "/webhook/test", "/webhook/rotateSecret")
+_SELECTING = (
+    "/delivery/replay",
+    "/delivery/cancel",
+    "/delivery/resend",
+    "/event/erase",
+    "/webhook/backfill",
+    "/webhook/test",
+    "/webhook/rotateSecret",
+)
 """How the calls begin whose bodies refuse unknown fields, because they would select more than meant."""
 _MOST_PROBLEMS = 10
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000

@@ -91,9 +91,13 @@ async def loaded(
         for number, witness in enumerate(witnesses):
             await fleet.call("POST", "/instance/create", {"instanceName": f"lane{number}"})
             await fleet.call("POST", f"/webhook/set/lane{number}", {"url": witness.url})
-        for node in fleet.nodes:  # a node that hears of an instance only after a fault answers 404 until then
-            while (await fleet.http.get(f"{node.url}/delivery/list/lane{LANES - 1}")).status_code != 200:
-                await trio.sleep(0.05)
+        last = f"/delivery/list/lane{LANES - 1}"
+        with trio.fail_after(
+            30
+        ):  # a node that hears of an instance only after a fault answers 404 until then
+            for node in fleet.nodes:
+                while (await fleet.http.get(f"{node.url}{last}")).status_code != 200:  # noqa: ASYNC110 -- in another process
+                    await trio.sleep(0.05)
         load = Load(fleet, witnesses)
         yield fleet, load
         load.check()
