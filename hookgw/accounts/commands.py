@@ -21,7 +21,9 @@ from hookgw.command.output import (
     show_drawing,
     show_json,
     show_progress,
+    shown_as_json,
     takes_all_characters,
+    wants_json,
 )
 from hookgw.config.yaml_writer import write_document
 from hookgw.kernel.language import N_, ngettext
@@ -79,7 +81,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> 
 )
 @server_options
 @json_option
-def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: bool, as_json: bool) -> None:
+def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: bool) -> None:
     """Make instances, webhooks and keys as a file says.
 
     It shows what would change, asks, and does it, without stopping at what fails. What the file does not have
@@ -98,10 +100,10 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
     changes: list[Change] = plan["changes"]
     if not dry_run:
         _settle_pending(file, changes, pending)
-    if not as_json:
+    if not wants_json():
         _show_plan(file, plan)
     if dry_run or not changes:
-        if as_json:
+        if wants_json():
             show_json(plan)
         if any(one["action"] == "conflict" for one in changes):
             raise Failed(_("What conflicts cannot be changed: see above."))
@@ -109,9 +111,7 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
     _confirm(is_sure=yes, reads_input=path == "-")
     results = _carry_out(client, file, changes)
     failed = [one for one in results if _is_failed(one)]
-    if as_json:
-        show_json({**plan, "dryRun": False, "changes": results, "failed": len(failed)})
-    else:
+    if not shown_as_json({**plan, "dryRun": False, "changes": results, "failed": len(failed)}):
         _report(file, results, failed)
     if failed:
         raise Failed(
@@ -369,7 +369,7 @@ class _Progress:
 )
 @server_options
 @json_option
-def export(client: Client, signing_secrets: bool, as_json: bool) -> None:
+def export(client: Client, signing_secrets: bool) -> None:
     """Print a file for `hookgw apply` that says what is there.
 
     ${NAME} stands for each secret; a list of these follows on standard error. Set them before you apply the
@@ -380,8 +380,7 @@ def export(client: Client, signing_secrets: bool, as_json: bool) -> None:
     """
     query = {"signingSecrets": str(signing_secrets).lower()}
     found = client.call("GET", "apply", query=query, timeout=CALL_WITHIN)
-    if as_json:
-        show_json(found)
+    if shown_as_json(found):
         return
     plain = {f"${{{one['variable']}}}" for one in found["secrets"] if not one["isText"]}
     text = write_document(found["document"], plain, in_ascii=not takes_all_characters())

@@ -9,20 +9,19 @@ import msgspec
 
 from hookgw.app.start_plugins import start_plugins
 from hookgw.command.configuration import config_option, load_hooks, read_settings
-from hookgw.command.output import Column, show_json, show_table, table_options
+from hookgw.command.output import Column, show_table, shown_as_json, table_options
 
 
 @click.command()
 @config_option
 @table_options
-def plugins(config: Path | None, wide: bool, as_json: bool) -> None:
+def plugins(config: Path | None) -> None:
     """List the plugins and their hooks."""
     settings, base = read_settings(config)
     hooks = load_hooks(settings, base)
     start_plugins(hooks, settings)  # an optional plugin that fails is shown with the reason
     found = hooks.plugins()
-    if as_json:
-        show_json(msgspec.to_builtins(found))
+    if shown_as_json(msgspec.to_builtins(found)):
         return
     # A disabled plugin has no hooks. An optional plugin that cannot be loaded has an error.
     show_table(
@@ -35,5 +34,4 @@ def plugins(config: Path | None, wide: bool, as_json: bool) -> None:
             Column("error", least=20, drop=3, wraps=True),
         ),
         ((info.name, info.source, info.version, info.enabled, info.hooks, info.error) for info in found),
-        wide=wide,
     )

@@ -19,7 +19,9 @@ from hookgw.command.output import (
     show_json,
     show_progress,
     show_table,
+    shown_as_json,
     table_options,
+    wants_json,
 )
 from hookgw.kernel.language import gettext as _
 
@@ -54,29 +56,25 @@ def job() -> None:
 @click.option("--wait", is_flag=True, help="Wait until the job has ended.")
 @server_options
 @json_option
-def find(client: Client, job_id: str, wait: bool, as_json: bool) -> None:
+def find(client: Client, job_id: str, wait: bool) -> None:
     """Show a job.
 
     A job can be found for a day after its end.
     """
     found = follow(client, job_id) if wait else client.call("GET", "job", "find", job_id)
-    if as_json:
-        show_json(found)
-    else:
+    if not shown_as_json(found):
         show_fields({**{name: found.get(name) for name in COLUMNS}, "done": _done(found)})
 
 
 @job.command("list")
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool) -> None:
+def list_(client: Client) -> None:
     """List the jobs that the key can see, newest first."""
     found = client.call("GET", "job", "list")
-    if as_json:
-        show_json(found)
-    else:
+    if not shown_as_json(found):
         rows = ([({**one, "done": _done(one)}).get(name) for name in COLUMNS] for one in found)
-        show_table(tuple(COLUMNS.values()), rows, wide=wide)
+        show_table(tuple(COLUMNS.values()), rows)
 
 
 def _order(order: str, done: str, text: str) -> None:
@@ -84,9 +82,9 @@ def _order(order: str, done: str, text: str) -> None:
     @click.argument("job_id", metavar="ID")
     @server_options
     @json_option
-    def command(client: Client, job_id: str, as_json: bool) -> None:
+    def command(client: Client, job_id: str) -> None:
         found = client.call("POST", "job", order, job_id)
-        if as_json:
+        if wants_json():
             show_json(found)
         elif found["state"] in (done, "done"):
             say(

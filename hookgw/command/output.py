@@ -32,12 +32,38 @@ EVERYTHING = 100_000
 
 
 def json_option(command: _F) -> _F:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+    return _noted("--json", "as_json", help="Print JSON, for programs.")(command)
 
 
 def table_options(command: _F) -> _F:
-    wide = click.option("--wide", is_flag=True, help="Print every column in full, however wide.")
+    wide = _noted("--wide", "wide", help="Print every column in full, however wide.")
     return wide(json_option(command))
+
+
+def _noted(flag: str, name: str, **more: Any) -> Callable[[_F], _F]:
+    """Return an option that this module notes, so that commands need not pass it on."""
+
+    def note(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
+        ctx.meta[f"hookgw.{name}"] = given  # the same for all contexts of one command line
+
+    return click.option(flag, name, is_flag=True, expose_value=False, callback=note, **more)
+
+
+def _is_noted(name: str) -> bool:
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and ctx.meta.get(f"hookgw.{name}", False)
+
+
+def wants_json() -> bool:
+    """Return whether the current command has ``--json``."""
+    return _is_noted("as_json")
+
+
+def shown_as_json(value: Any) -> bool:
+    """Print a value if the current command has ``--json``; return whether it has."""
+    if wants_json():
+        show_json(value)
+    return wants_json()
 
 
 def say(*lines: object, err: bool = False) -> None:
@@ -89,11 +115,9 @@ def show_json(value: Any) -> None:
     _write(_json_text(value, indent=2))
 
 
-def show_result(value: Any, *lines: object, as_json: bool) -> None:
+def show_result(value: Any, *lines: object) -> None:
     """Print a result: the value for programs, or the lines for people."""
-    if as_json:
-        show_json(value)
-    else:
+    if not shown_as_json(value):
         say(*lines)
 
 
@@ -156,10 +180,8 @@ class Column(NamedTuple):
         return natural if self.least is None else min(natural, max(self.least, len(self.heading)))
 
 
-def show_table(
-    columns: Sequence[str | Column], rows: Iterable[Sequence[object]], *, wide: bool = False
-) -> None:
-    """Print a table that fits the terminal, unless it is ``wide``.
+def show_table(columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table that fits the terminal, unless the current command has ``--wide``.
 
     Columns without any value are left out. In a narrow terminal, the least important columns are left out
     too, and long cells are cut or wrapped. A pipe gets everything, on one line for each row, unless the
@@ -170,7 +192,7 @@ def show_table(
     from rich.table import Table
     from rich.text import Text
 
-    width = EVERYTHING if wide else available_width()
+    width = EVERYTHING if _is_noted("wide") else available_width()
     specs = [Column(column) if isinstance(column, str) else column for column in columns]
     cells = [
         [

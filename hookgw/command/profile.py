@@ -11,7 +11,7 @@ import msgspec
 
 from hookgw.command.client import Client
 from hookgw.command.failure import Failed
-from hookgw.command.output import Column, say, show_json, show_table, table_options
+from hookgw.command.output import Column, say, show_table, shown_as_json, table_options
 from hookgw.command.profiles import (
     NoHome,
     Profile,
@@ -80,7 +80,7 @@ def add(name: str, url: str, key_file: Path | None, no_key: bool, yes: bool) -> 
 
 @profile.command("list")
 @table_options
-def list_(wide: bool, as_json: bool) -> None:
+def list_() -> None:
     """List the profiles. Keys are not shown."""
     try:
         stored = load_profiles(profiles_file())
@@ -95,11 +95,10 @@ def list_(wide: bool, as_json: bool) -> None:
         }
         for name, found in stored.profiles.items()
     ]
-    if as_json:
-        show_json(rows)
+    if shown_as_json(rows):
         return
     columns = (Column("name", least=None), Column("URL", least=20), Column("key", least=10), "in use")
-    show_table(columns, ([*row.values()] for row in rows), wide=wide)
+    show_table(columns, ([*row.values()] for row in rows))
 
 
 @profile.command()

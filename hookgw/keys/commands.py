@@ -11,7 +11,15 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_moment
 from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
-from hookgw.command.output import Column, json_option, say, show_fields, show_json, show_table, table_options
+from hookgw.command.output import (
+    Column,
+    json_option,
+    say,
+    show_fields,
+    show_table,
+    shown_as_json,
+    table_options,
+)
 from hookgw.kernel.language import gettext as _
 from hookgw.keys.fields import FIELDS
 from hookgw.records.api_keys import Right
@@ -96,7 +104,6 @@ def create(
     name: str,
     instances: tuple[str, ...],
     tags: tuple[str, ...],
-    as_json: bool,
     **fields: Any,
 ) -> None:
     """Create a key and print it.
@@ -115,9 +122,7 @@ def create(
     reached = {"instances": named if len(named) > 1 else None, "tags": tags_of(tags) or None}
     given = {"name": name, **reached, **fields}
     created = client.call("POST", "key", "create", own, body=body_of(FIELDS, given))
-    if as_json:
-        show_json(created)
-    else:
+    if not shown_as_json(created):
         shown = {**created, "instances": _reach(created), "rights": ", ".join(created.get("rights", ()))}
         show_fields({heading: shown.get(field) for field, heading in CREATED.items()})
 
@@ -136,18 +141,16 @@ def _reach(one: Mapping[str, Any]) -> str:
 @instance_option
 @server_options
 @table_options
-def list_(client: Client, instance: str | None, wide: bool, as_json: bool) -> None:
+def list_(client: Client, instance: str | None) -> None:
     """List the names, states, reach and rights of keys.
 
     The keys themselves cannot be shown again: hookgw stores only their hashes.
     """
     found = client.call("GET", "key", "list", instance)
-    if as_json:
-        show_json(found)
-    else:
+    if not shown_as_json(found):
         shown = ({**one, "reach": _reach(one), "rights": ", ".join(one.get("rights", ()))} for one in found)
         rows = ([one.get(field) for field in LISTED] for one in shown)
-        show_table(tuple(LISTED.values()), rows, wide=wide)
+        show_table(tuple(LISTED.values()), rows)
 
 
 @key.command()

@@ -9,7 +9,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
-from hookgw.command.output import json_option, say, show_json
+from hookgw.command.output import json_option, say, shown_as_json
 from hookgw.keys.portal_fields import PORTAL_FIELDS
 
 
@@ -39,7 +39,6 @@ def link(
     tags: tuple[str, ...],
     instances: tuple[str, ...],
     can: str | None,
-    as_json: bool,
     **fields: Any,
 ) -> None:
     """Print a link that opens the dashboard once, with these accounts alone.
@@ -55,8 +54,6 @@ def link(
     made = client.call(
         "POST", "portal", "link", body={name: one for name, one in body.items() if one is not None}
     )
-    if as_json:
-        show_json(made)
-    else:
+    if not shown_as_json(made):
         say(made["url"])
         say(f"It opens once, until {made['expiresAt']}.", err=True)

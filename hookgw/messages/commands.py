@@ -12,7 +12,7 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.names import instance_argument
-from hookgw.command.output import json_option, say, show_json
+from hookgw.command.output import json_option, say, shown_as_json
 from hookgw.kernel.language import gettext as _
 
 KINDS = ("image", "video", "audio", "document", "sticker")
@@ -58,7 +58,6 @@ def send(
     url: str | None,
     kind: str | None,
     send_id: str | None,
-    as_json: bool,
 ) -> None:
     """Send a text or a file to a phone number or a chat.
 
@@ -87,8 +86,7 @@ def send(
         raise click.UsageError(_("Give TEXT, --file or --url; --as needs a file."))
     headers = {} if send_id is None else {"idempotency-key": send_id}
     sent = client.call("POST", "message", call, instance, body=body, headers=headers)
-    if as_json:
-        show_json(sent)
+    if shown_as_json(sent):
         return
     key = sent.get("key") if isinstance(sent, dict) else None
     message_id = key.get("id") if isinstance(key, dict) else None

@@ -24,7 +24,9 @@ from hookgw.command.output import (
     show_result,
     show_table,
     show_warnings,
+    shown_as_json,
     table_options,
+    wants_json,
 )
 from hookgw.command.selection import page_options, time_options
 from hookgw.kernel.language import gettext as _
@@ -85,21 +87,14 @@ def field_options(*, defaults: bool) -> Decorator:
 @field_options(defaults=True)
 @server_options
 @json_option
-def set_(
-    client: Client,
-    instance: str,
-    url: str,
-    label: str | None,
-    as_json: bool,
-    **fields: Any,
-) -> None:
+def set_(client: Client, instance: str, url: str, label: str | None, **fields: Any) -> None:
     """Register URL for INSTANCE's events.
 
     If the registration exists, options that you leave out keep their stored values. Exceptions: without
     --kind it gets all kinds, and without --disabled it is enabled. `webhook update` keeps those, too.
     """
     former = None
-    if not as_json:
+    if not wants_json():
         try:
             former = client.call("GET", "webhook", "find", instance, label)
         except ServerUnavailable:
@@ -111,7 +106,7 @@ def set_(
     stored = client.call("POST", "webhook", "set", instance, label, content=msgspec.json.encode(given))
     if former is not None:
         _show_replaced(former, stored)
-    _show(stored, as_json)
+    _show(stored)
 
 
 @webhook.command()
@@ -129,7 +124,6 @@ def update(
     label: str | None,
     events: tuple[str, ...],
     all_kinds: bool,
-    as_json: bool,
     **fields: Any,
 ) -> None:
     """Change the given options of a registration, and nothing else."""
@@ -140,7 +134,7 @@ def update(
     given = _given(events=kinds, tls=tls, **fields)
     if not given:
         raise click.UsageError(_("Name at least one option to change, for example --url URL."))
-    _change(client, instance, label, given, as_json)
+    _change(client, instance, label, given)
 
 
 @webhook.command()
@@ -148,7 +142,7 @@ def update(
 @click.option("--backfill", is_flag=True, help="First send what it has missed since it was disabled.")
 @server_options
 @json_option
-def enable(client: Client, instance: str, label: str | None, backfill: bool, as_json: bool) -> None:
+def enable(client: Client, instance: str, label: str | None, backfill: bool) -> None:
     """Let a registration get events again.
 
     With --backfill, it first gets what it has missed, in order, before anything newer.
@@ -156,8 +150,8 @@ def enable(client: Client, instance: str, label: str | None, backfill: bool, as_
     given = {"enabled": True, "backfill": True} if backfill else {"enabled": True}
     content = msgspec.json.encode(given)
     stored = client.call("PATCH", "webhook", "set", instance, label, content=content)
-    _show(stored, as_json)
-    if as_json:
+    _show(stored)
+    if wants_json():
         return
     missed = stored.get("missed")
     if missed is not None and missed["count"]:
@@ -189,12 +183,12 @@ def enable(client: Client, instance: str, label: str | None, backfill: bool, as_
 @of_registration
 @server_options
 @json_option
-def disable(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+def disable(client: Client, instance: str, label: str | None) -> None:
     """Stop sending events to a registration.
 
     Its pending deliveries become dead letters, which can be replayed.
     """
-    _change(client, instance, label, {"enabled": False}, as_json)
+    _change(client, instance, label, {"enabled": False})
 
 
 def _given(*, no_filter: bool, **fields: Any) -> dict[str, Any]:
@@ -206,9 +200,9 @@ def _given(*, no_filter: bool, **fields: Any) -> dict[str, Any]:
     return body_of(FIELDS, fields)
 
 
-def _change(client: Client, instance: str, label: str | None, given: dict[str, Any], as_json: bool) -> None:
+def _change(client: Client, instance: str, label: str | None, given: dict[str, Any]) -> None:
     content = msgspec.json.encode(given)
-    _show(client.call("PATCH", "webhook", "set", instance, label, content=content), as_json)
+    _show(client.call("PATCH", "webhook", "set", instance, label, content=content))
 
 
 @webhook.command("list")
@@ -223,8 +217,6 @@ def list_(
     tags: tuple[str, ...],
     limit: int | None,
     cursor: str | None,
-    wide: bool,
-    as_json: bool,
 ) -> None:
     """List the registrations of INSTANCE.
 
@@ -241,8 +233,7 @@ def list_(
             _("--limit is for the list of all instances. Leave it out if you name an instance.")
         )
     page = client.page("registrations", "webhook", "list", instance, query=query)
-    if as_json:
-        show_json(page)
+    if shown_as_json(page):
         return
     show_table(
         tuple(LISTED.values()),
@@ -250,7 +241,6 @@ def list_(
             [one[name] if name != "events" else _kinds(one) for name in LISTED]
             for one in page["registrations"]
         ),
-        wide=wide,
     )
     show_next_page(page)
 
@@ -259,14 +249,14 @@ def list_(
 @of_registration
 @server_options
 @json_option
-def find(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+def find(client: Client, instance: str, label: str | None) -> None:
     """Show a registration; exit code 1 if there is none."""
     stored = client.call("GET", "webhook", "find", instance, label)
     if stored is not None:
-        _show(stored, as_json)
+        _show(stored)
         return
     # Also with exit code 1, standard output must be JSON.
-    if as_json:
+    if wants_json():
         show_json(None)
     raise Failed(_("No URL is registered for {instance!r}{label_suffix}.", **_named(instance, label)))
 
@@ -306,7 +296,6 @@ def test(
     label: str | None,
     kind: str | None,
     data: msgspec.Raw | None,
-    as_json: bool,
 ) -> None:
     """Send a test event; exit code 0 if it is delivered.
 
@@ -314,18 +303,16 @@ def test(
     """
     body = {name: value for name, value in (("event", kind), ("data", data)) if value is not None}
     content = msgspec.json.encode(body) if body else None
-    show_attempt(client.call("POST", "webhook", "test", instance, label, content=content), as_json=as_json)
+    show_attempt(client.call("POST", "webhook", "test", instance, label, content=content))
 
 
-def show_attempt(attempt: dict[str, Any], *, as_json: bool) -> None:
+def show_attempt(attempt: dict[str, Any]) -> None:
     """Show an attempt outside a lane.
 
     Raises:
         Failed: it was not delivered.
     """
-    if as_json:
-        show_json(attempt)
-    else:
+    if not shown_as_json(attempt):
         show_fields(
             {
                 "outcome": attempt["outcome"],
@@ -346,21 +333,21 @@ def show_attempt(attempt: dict[str, Any], *, as_json: bool) -> None:
 @of_registration
 @server_options
 @json_option
-def secret(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+def secret(client: Client, instance: str, label: str | None) -> None:
     """Print the secret that verifies deliveries.
 
     With v1a signatures, print the public key instead.
     """
-    _show_secret(client.call("GET", "webhook", "secret", instance, label), as_json)
+    _show_secret(client.call("GET", "webhook", "secret", instance, label))
 
 
 @webhook.command("public-key")
 @of_registration
 @server_options
 @json_option
-def public_key(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+def public_key(client: Client, instance: str, label: str | None) -> None:
     """Print the public key that verifies v1a signatures."""
-    _show_secret(client.call("GET", "webhook", "publicKey", instance, label), as_json)
+    _show_secret(client.call("GET", "webhook", "publicKey", instance, label))
 
 
 @webhook.command("rotate-secret")
@@ -368,14 +355,14 @@ def public_key(client: Client, instance: str, label: str | None, as_json: bool) 
 @add_options(options_of((GRACE,), {}).values())
 @server_options
 @json_option
-def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None, as_json: bool) -> None:
+def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None) -> None:
     """Generate a new signing secret and print it.
 
     With v1a signatures, print its public key instead. During the grace period, deliveries are signed with
     both the old and the new secret, so that the receiver can change without a gap.
     """
     response = client.call("POST", "webhook", "rotateSecret", instance, label, body={"grace": grace})
-    _show_secret(response, as_json)
+    _show_secret(response)
 
 
 @webhook.command()
@@ -430,7 +417,6 @@ def backfill(
     dead: bool,
     dry_run: bool,
     cancel: bool,
-    as_json: bool,
 ) -> None:
     """Send a webhook what it has missed, before newer events.
 
@@ -445,7 +431,7 @@ def backfill(
             raise click.UsageError(_("With --cancel, the options that select events have no meaning."))
         ended = client.call("DELETE", "webhook", "backfill", instance, label)
         things = ngettext("{n} event", "{n} events", ended["backfilled"])
-        show_result(ended, _("Ended. {things} had been backfilled.", things=things), as_json=as_json)
+        show_result(ended, _("Ended. {things} had been backfilled.", things=things))
         return
     if since is None:
         raise click.UsageError(_("Say since when, for example --since 2h."))
@@ -454,7 +440,7 @@ def backfill(
     found = client.call("POST", "webhook", "backfill", instance, label, body=body)
     if not dry_run and "job" in found:
         found = {"backfilled": follow_aloud(client, found["job"], "Backfilled")["done"]}
-    if as_json:
+    if wants_json():
         show_json(found)
     elif "backfilled" in found:
         say(_("Backfilled {things}.", things=ngettext("{n} event", "{n} events", found["backfilled"])))
@@ -465,9 +451,9 @@ def backfill(
         say(_("It has missed nothing."))
 
 
-def _show_secret(response: dict[str, Any], as_json: bool) -> None:
+def _show_secret(response: dict[str, Any]) -> None:
     # Nothing else on the line: scripts write $(hookgw webhook secret loja1).
-    show_result(response, response.get("secret") or response["publicKey"], as_json=as_json)
+    show_result(response, response.get("secret") or response["publicKey"])
 
 
 def _named(instance: str, label: str | None) -> dict[str, str]:
@@ -500,9 +486,8 @@ def _kinds(registration: dict[str, Any]) -> str:
     return printable(kinds) if len(kinds) <= FEW_KINDS else f"{len(kinds)} kinds"
 
 
-def _show(stored: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        show_json(stored)
+def _show(stored: dict[str, Any]) -> None:
+    if shown_as_json(stored):
         return
     fields = {}
     for name, heading in SHOWN.items():

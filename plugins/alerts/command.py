@@ -6,7 +6,7 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
-from hookgw.command.output import Column, say, show_json, show_table, table_options
+from hookgw.command.output import Column, say, show_table, shown_as_json, table_options
 
 COLUMNS = (
     Column("since", least=None, is_time=True),
@@ -24,17 +24,16 @@ def alerts() -> None:
 @alerts.command("list")
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool) -> None:
+def list_(client: Client) -> None:
     """List the open alerts."""
     found = client.call("GET", "alerts", "list")
-    if as_json:
-        show_json(found)
+    if shown_as_json(found):
         return
     rows = []
     for one in found["alerts"]:
         names = ("/".join(filter(None, (each["instance"], each["label"]))) for each in one["problems"])
         rows.append((one["since"], one["on"], one["count"], ", ".join(filter(None, names))))
-    show_table(COLUMNS, rows, wide=wide)
+    show_table(COLUMNS, rows)
 
 
 @alerts.command()

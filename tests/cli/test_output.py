@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import click
 import pytest
 from rich.cells import cell_len
 
@@ -20,6 +21,7 @@ from tests.public.command import (
     show_fields,
     show_json,
     show_table,
+    table_options,
 )
 
 
@@ -142,7 +144,8 @@ def test_a_wide_table_has_everything(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    show_table(COLUMNS, ROWS, wide=True)
+    command = click.Command("list", callback=partial(show_table, COLUMNS, ROWS))
+    table_options(command)(["--wide"], standalone_mode=False)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(str(cell or "") in line for row, line in zip(ROWS, lines[1:], strict=True) for cell in row)

@@ -20,21 +20,16 @@ from hookgw.command.output import (
     printable,
     say,
     show_fields,
-    show_json,
     show_next_page,
     show_result,
     show_table,
+    shown_as_json,
     table_options,
+    wants_json,
 )
 from hookgw.command.selection import page_options, selection_options, time_options
 from hookgw.deliveries.commands.replay import replay
-from hookgw.deliveries.commands.selection import (
-    body_of,
-    count_of,
-    kinds_option,
-    named,
-    show_counts,
-)
+from hookgw.deliveries.commands.selection import body_of, count_of, kinds_option, named, show_counts
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 from hookgw.webhooks.commands import show_attempt
@@ -88,32 +83,18 @@ list_options = add_options(
 @list_options
 @server_options
 @table_options
-def list_(
-    client: Client,
-    instance: str | None,
-    tags: tuple[str, ...],
-    wide: bool,
-    as_json: bool,
-    **query: str | int | None,
-) -> None:
+def list_(client: Client, instance: str | None, tags: tuple[str, ...], **query: str | int | None) -> None:
     """List deliveries of INSTANCE, or of several, newest first."""
-    _list(client, instance, tags, query, LISTED, wide, as_json)
+    _list(client, instance, tags, query, LISTED)
 
 
 @delivery.command()
 @list_options
 @server_options
 @table_options
-def dead(
-    client: Client,
-    instance: str | None,
-    tags: tuple[str, ...],
-    wide: bool,
-    as_json: bool,
-    **query: str | int | None,
-) -> None:
+def dead(client: Client, instance: str | None, tags: tuple[str, ...], **query: str | int | None) -> None:
     """List dead letters with the reason, newest first."""
-    _list(client, instance, tags, {"state": "dead", **query}, LISTED_DEAD, wide, as_json)
+    _list(client, instance, tags, {"state": "dead", **query}, LISTED_DEAD)
 
 
 def _list(
@@ -122,22 +103,19 @@ def _list(
     tags: tuple[str, ...],
     query: Mapping[str, str | int | None],
     columns: Mapping[str, Column],
-    wide: bool,
-    as_json: bool,
 ) -> None:
     if instance is not None and (query["instances"] is not None or tags):
         raise click.UsageError(_("Name an INSTANCE, or several with --instances or --tag."))
     if instance is None:
         columns = {"instance": Column("instance", least=8), **columns}
     page = client.page("deliveries", "delivery", "list", instance, query={**query, "tag": tags})
-    if as_json:
-        show_json(page)
+    if shown_as_json(page):
         return
     rows = (
         [_answer(found.get("lastAttempt")) if name == "answer" else found[name] for name in columns]
         for found in page["deliveries"]
     )
-    show_table(tuple(columns.values()), rows, wide=wide)
+    show_table(tuple(columns.values()), rows)
     show_next_page(page)
 
 
@@ -152,14 +130,13 @@ def _answer(attempt: dict[str, Any] | None) -> str | None:
 @click.argument("delivery_id", metavar="ID")
 @server_options
 @table_options
-def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: bool) -> None:
+def show(client: Client, instance: str, delivery_id: str) -> None:
     """Show a delivery with all its attempts.
 
     ID is the delivery's id, or its event's id.
     """
     found = client.call("GET", "delivery", "find", instance, delivery_id)
-    if as_json:
-        show_json(found)
+    if shown_as_json(found):
         return
     show_fields(
         {
@@ -199,7 +176,6 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
                 [one[name] for name in fields] + [one["error"], " ".join(one["answer"].split())]
                 for one in found["attempts"]
             ),
-            wide=wide,
         )
 
 
@@ -216,7 +192,7 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
 @server_options
 @json_option
 def resend(
-    client: Client, instance: str, delivery_id: str, data: msgspec.Raw | None, url: str | None, as_json: bool
+    client: Client, instance: str, delivery_id: str, data: msgspec.Raw | None, url: str | None
 ) -> None:
     """Send a finished delivery again.
 
@@ -228,13 +204,13 @@ def resend(
         raise click.UsageError(_("--data and --url cannot be given together."))
     if url is not None:
         call = client.call("POST", "delivery", "resend", instance, delivery_id, body={"url": url})
-        show_attempt(call, as_json=as_json)
+        show_attempt(call)
         return
     content = None if data is None else msgspec.json.encode({"data": data})
     queued = client.call("POST", "delivery", "resend", instance, delivery_id, content=content)
     # With data, it is a new event, which has a delivery for each registration that wants it.
     id_, url = queued.get("id", delivery_id), printable(queued["url"])
-    show_result(queued, _("{id} will be sent again to {url}", id=id_, url=url), as_json=as_json)
+    show_result(queued, _("{id} will be sent again to {url}", id=id_, url=url))
 
 
 @delivery.command()
@@ -253,7 +229,6 @@ def cancel(
     delivery_id: str | None,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
     **choice: Any,
 ) -> None:
     """Cancel pending deliveries; they become dead letters.
@@ -278,17 +253,15 @@ def cancel(
             raise click.UsageError(_("With an ID, the options that select deliveries have no meaning."))
         found = client.call("POST", "delivery", "cancel", instance, delivery_id)
         text = _("Cancelled {state}. To send it after all, use resend.", state=found["id"])
-        show_result(found, text, as_json=as_json)
+        show_result(found, text)
         return
     if dry_run or not yes:
         asked = client.call("POST", "delivery", "cancel", instance, body=body | {"dryRun": True})
         if dry_run:
-            if as_json:
-                show_json(asked)
-            else:
+            if not shown_as_json(asked):
                 show_counts(asked)
             return
-        if not asked["matching"] and not as_json:
+        if not asked["matching"] and not wants_json():
             say(_("Nothing that is pending matches."))
             return
         click.confirm(
@@ -305,4 +278,4 @@ def cancel(
     if "job" in response:
         cancelled = follow_aloud(client, response["job"], "Cancelled")["done"]
     things = ngettext("{n} delivery", "{n} deliveries", cancelled)
-    show_result({"cancelled": cancelled}, _("Cancelled {things}.", things=things), as_json=as_json)
+    show_result({"cancelled": cancelled}, _("Cancelled {things}.", things=things))

@@ -12,9 +12,9 @@ from hookgw.command.output import (
     Column,
     say,
     short_duration,
-    show_json,
     show_silent_nodes,
     show_table,
+    shown_as_json,
     table_options,
 )
 
@@ -45,7 +45,7 @@ def lane() -> None:
 @tag_option("Only lanes of instances that carry this tag. Repeat it for more: all must match.")
 @server_options
 @table_options
-def list_(client: Client, tags: tuple[str, ...], wide: bool, as_json: bool) -> None:
+def list_(client: Client, tags: tuple[str, ...]) -> None:
     """List the lanes with their state and backlog.
 
     They are those of the instances that the key reaches. A registration has one lane, or one for each of its
@@ -54,9 +54,7 @@ def list_(client: Client, tags: tuple[str, ...], wide: bool, as_json: bool) -> N
     """
     lanes = client.call("GET", "lane", "list", query={"tag": tags})
     show_silent_nodes(client.silent_nodes)
-    if as_json:
-        show_json(lanes)
-    else:
+    if not shown_as_json(lanes):
         columns, rows = [*COLUMNS], [[*_row(found)] for found in lanes]
         if any(found.get("held") for found in lanes):
             columns.append(HELD)
@@ -66,7 +64,7 @@ def list_(client: Client, tags: tuple[str, ...], wide: bool, as_json: bool) -> N
             columns.append(NODE)
             for row, found in zip(rows, lanes, strict=True):
                 row.append(found.get("node"))
-        show_table(columns, rows, wide=wide)
+        show_table(columns, rows)
         for advice in filter(None, (found.get("advice") for found in lanes)):
             say("", advice, err=True)
 

@@ -19,7 +19,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.job import follow, follow_aloud
-from hookgw.command.output import json_option, show_json, show_result
+from hookgw.command.output import json_option, show_result, shown_as_json
 from hookgw.command.selection import selection_options, time_options
 from hookgw.deliveries.commands.selection import body_of, kinds_option, show_counts
 from hookgw.kernel.language import gettext as _
@@ -56,7 +56,6 @@ def replay(
     since: str | None,
     until: str | None,
     dry_run: bool,
-    as_json: bool,
     **choice: Any,
 ) -> None:
     """Send dead letters again, in their original order.
@@ -76,9 +75,7 @@ def replay(
     times = {name: value for name, value in (("since", since), ("until", until)) if value}
     if dry_run:
         found = client.call("POST", "delivery", "replay", instance, body=times | body | {"dryRun": True})
-        if as_json:
-            show_json(found)
-        else:
+        if not shown_as_json(found):
             show_counts(found)
         return
     if instance is None or since is None:
@@ -91,7 +88,7 @@ def replay(
         with _progress_bar(len(windows)) as show_progress:
             replayed = replay_windows(client, instance, windows, body, show_progress)
     things = ngettext("{n} delivery", "{n} deliveries", replayed)
-    show_result({"replayed": replayed}, _("Replayed {things}.", things=things), as_json=as_json)
+    show_result({"replayed": replayed}, _("Replayed {things}.", things=things))
 
 
 def split_into_windows(since: str, until: str | None, now: float) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from hookgw.command.client import UNSENDABLE, Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.fields import read_json
 from hookgw.command.names import complete_kinds, instance_argument
-from hookgw.command.output import json_option, say, show_json, show_warnings
+from hookgw.command.output import json_option, say, show_warnings, shown_as_json
 from hookgw.kernel.language import gettext as _
 
 NO_DATA = msgspec.Raw(b"{}")
@@ -41,7 +41,6 @@ def emit(
     data: msgspec.Raw | None,
     event_id: str | None,
     batch: Path | None,
-    as_json: bool,
 ) -> None:
     """Emit an event, or a batch of events.
 
@@ -67,8 +66,7 @@ def emit(
         with click.open_file(str(batch), "rb") as file:
             content, content_type = file.read(), "application/x-ndjson"
     result = client.call("POST", "event", "emit", instance, content=content, content_type=content_type)
-    if as_json:
-        show_json(result)
+    if shown_as_json(result):
         return
     ids = result["ids"]
     suffix = f": {ids[0]}" if len(ids) == 1 else ""

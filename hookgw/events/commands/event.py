@@ -13,10 +13,10 @@ from hookgw.command.output import (
     json_option,
     say,
     show_fields,
-    show_json,
     show_next_page,
     show_table,
     show_warnings,
+    shown_as_json,
     table_options,
 )
 from hookgw.command.selection import page_options, selection_options, time_options
@@ -50,7 +50,7 @@ def event() -> None:
 @click.option("--yes", is_flag=True, help="Erase without asking.")
 @server_options
 @json_option
-def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bool) -> None:
+def erase(client: Client, instance: str, remote_jid: str, yes: bool) -> None:
     """Erase a person's data from INSTANCE's events.
 
     REMOTE_JID is what the network calls the person, in full:
@@ -70,9 +70,9 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
         found = follow_aloud(client, erased["job"], "Erased")
         events, deliveries = found["events"], found["done"]
         warnings = [found["warning"]] if found.get("warning") else []
-    if as_json:
-        show_json({"events": events, "deliveries": deliveries} | ({"warnings": warnings} if warnings else {}))
-    else:
+    if not shown_as_json(
+        {"events": events, "deliveries": deliveries} | ({"warnings": warnings} if warnings else {})
+    ):
         show_warnings({"warnings": warnings})
         say(
             _(
@@ -99,14 +99,7 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
 @page_options("Events per page.")
 @server_options
 @table_options
-def list_(
-    client: Client,
-    instance: str | None,
-    tags: tuple[str, ...],
-    wide: bool,
-    as_json: bool,
-    **query: str | int | None,
-) -> None:
+def list_(client: Client, instance: str | None, tags: tuple[str, ...], **query: str | int | None) -> None:
     """List events, whether a webhook wanted them or not.
 
     What is said of deliveries finds events with at least one such delivery.
@@ -115,13 +108,12 @@ def list_(
         raise click.UsageError(_("Name an INSTANCE, or several with --instances or --tag."))
     columns = _LISTED if instance is not None else {"instance": Column("instance", least=8), **_LISTED}
     page = client.page("events", "event", "list", instance, query={**query, "tag": tags})
-    if as_json:
-        show_json(page)
+    if shown_as_json(page):
         return
     rows = (
         [data_text(found) if name == "data" else found[name] for name in columns] for found in page["events"]
     )
-    show_table(tuple(columns.values()), rows, wide=wide)
+    show_table(tuple(columns.values()), rows)
     # To standard error, so that a pipe gets only the table.
     if page.get("indexedUntil"):
         say(
@@ -140,11 +132,10 @@ def list_(
 @click.argument("event_id", metavar="ID")
 @server_options
 @table_options
-def find(client: Client, instance: str, event_id: str, wide: bool, as_json: bool) -> None:
+def find(client: Client, instance: str, event_id: str) -> None:
     """Show an event and the deliveries that it made."""
     found = client.call("GET", "event", "find", instance, event_id)
-    if as_json:
-        show_json(found)
+    if shown_as_json(found):
         return
     one = found["event"]
     show_fields(
@@ -161,6 +152,6 @@ def find(client: Client, instance: str, event_id: str, wide: bool, as_json: bool
     say("")
     if found["deliveries"]:
         rows = ([delivery[name] for name in _DELIVERED] for delivery in found["deliveries"])
-        show_table(tuple(_DELIVERED.values()), rows, wide=wide)
+        show_table(tuple(_DELIVERED.values()), rows)
     else:
         say(found["note"])

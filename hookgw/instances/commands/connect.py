@@ -12,7 +12,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import instance_argument, tag_option
-from hookgw.command.output import json_option, say, show_drawing, show_fields, show_json
+from hookgw.command.output import json_option, say, show_drawing, show_fields, show_json, wants_json
 from hookgw.instances.commands.qr_code import qr_blocks
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
@@ -66,7 +66,6 @@ def connect(
     state: str | None,
     tags: tuple[str, ...],
     search: str | None,
-    as_json: bool,
 ) -> None:
     """Start the connections of instances.
 
@@ -89,12 +88,12 @@ def connect(
         names = tuple(one["name"] for one in listed if one["connector"] is not None)
     if len(names) == 1 and not by_choice:
         found = client.call("GET", "instance", "connect", names[0])
-        show_json(found) if as_json else _show(found)
+        show_json(found) if wants_json() else _show(found)
         return
     if not names:
         say(_("No instance with a connector matches."), err=True)
-    results = _connect_all(client, names, as_json=as_json)
-    if as_json:
+    results = _connect_all(client, names)
+    if wants_json():
         show_json(results)
     if failed := sum("error" in one for one in results):
         raise Failed(
@@ -106,17 +105,17 @@ def connect(
         )
 
 
-def _connect_all(client: Client, names: tuple[str, ...], *, as_json: bool) -> list[dict[str, Any]]:
+def _connect_all(client: Client, names: tuple[str, ...]) -> list[dict[str, Any]]:
     results = []
     for number, name in enumerate(names, 1):
-        if not as_json:
+        if not wants_json():
             say(
                 "" if number > 1 else None,
                 _("{name} ({number} of {count})", name=name, number=str(number), count=len(names)),
             )
         try:
             found = client.call("GET", "instance", "connect", name)
-            if not as_json:
+            if not wants_json():
                 _show(found)
                 found = _wait_for_scan(client, name, found)
         except Failed as error:

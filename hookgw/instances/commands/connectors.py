@@ -10,7 +10,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import complete_connectors
-from hookgw.command.output import Column, say, show_json, show_table, table_options
+from hookgw.command.output import Column, say, show_json, show_table, shown_as_json, table_options, wants_json
 from hookgw.kernel.language import gettext as _
 
 _CONNECTORS = (
@@ -32,7 +32,7 @@ _OPTIONS = (
 @click.option("--find", is_flag=True, help="Look for servers of connectors beside the gateway.")
 @server_options
 @table_options
-def connectors(client: Client, name: str | None, find: bool, wide: bool, as_json: bool) -> None:
+def connectors(client: Client, name: str | None, find: bool) -> None:
     """List the connectors, or the options of one of them.
 
     Needs a global key. A connector is the --integration of an instance; its options are those of
@@ -42,14 +42,14 @@ def connectors(client: Client, name: str | None, find: bool, wide: bool, as_json
     127.0.0.1, without credentials, and prints what to add to its configuration.
     """
     if find:
-        _find(client, name, as_json)
+        _find(client, name)
         return
     found = client.call("GET", "connector", "list")
     if name is not None:
         found = [one for one in found if one["name"] == name]
         if not found:
             raise Failed(_("There is no connector {name!r}. `hookgw connectors` lists them.", name=name))
-    if as_json:
+    if wants_json():
         show_json(found if name is None else found[0])
     elif name is None:
         show_table(
@@ -64,19 +64,17 @@ def connectors(client: Client, name: str | None, find: bool, wide: bool, as_json
                 )
                 for one in found
             ),
-            wide=wide,
         )
     elif found[0]["optionsSchema"] is None:
         say(_("The connector {name} describes no options: it takes any.", name=name), err=True)
     else:
-        show_table(_OPTIONS, _options(found[0]["optionsSchema"]), wide=wide)
+        show_table(_OPTIONS, _options(found[0]["optionsSchema"]))
 
 
-def _find(client: Client, name: str | None, as_json: bool) -> None:
+def _find(client: Client, name: str | None) -> None:
     servers = client.call("POST", "connector", "find")
     servers = [one for one in servers if name in (None, one["connector"])]
-    if as_json:
-        show_json(servers)
+    if shown_as_json(servers):
         return
     if not servers:
         say(_("None of the usual places has a server of a connector. docs/networks says how to start one."))

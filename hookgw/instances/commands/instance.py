@@ -24,7 +24,9 @@ from hookgw.command.output import (
     show_silent_nodes,
     show_table,
     show_warnings,
+    shown_as_json,
     table_options,
+    wants_json,
 )
 from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
@@ -107,7 +109,6 @@ def create(
     webhook: str | None,
     tags: tuple[str, ...],
     options: dict[str, Any],
-    as_json: bool,
     **fields: Any,
 ) -> None:
     """Create an instance and print its key.
@@ -126,9 +127,7 @@ def create(
     fields |= {"name": name, "webhook": {"url": webhook} if webhook else None, "tags": tags_of(tags) or None}
     body = {**options, **body_of(_CREATION, fields)}
     created = client.call("POST", "instance", "create", body=body)
-    if as_json:
-        show_json(created)
-    else:
+    if not shown_as_json(created):
         # The API returns the key as "hash", where clients of other gateways look for it.
         show_fields(
             {
@@ -147,7 +146,7 @@ def create(
 @choice_options
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool, **choice: Any) -> None:
+def list_(client: Client, **choice: Any) -> None:
     """List the instances of the key, with accounts and backlogs.
 
     \b
@@ -155,8 +154,7 @@ def list_(client: Client, wide: bool, as_json: bool, **choice: Any) -> None:
     """
     found = choose(client, **choice)
     show_silent_nodes(client.silent_nodes)
-    if as_json:
-        show_json(found)
+    if shown_as_json(found):
         return
     show_table(
         (
@@ -186,7 +184,6 @@ def list_(client: Client, wide: bool, as_json: bool, **choice: Any) -> None:
             )
             for one in found
         ),
-        wide=wide,
     )
 
 
@@ -194,12 +191,10 @@ def list_(client: Client, wide: bool, as_json: bool, **choice: Any) -> None:
 @instance_argument("name")
 @server_options
 @json_option
-def state(client: Client, name: str, as_json: bool) -> None:
+def state(client: Client, name: str) -> None:
     """Print the connection's state: open, connecting or close."""
     found = client.call("GET", "instance", "connectionState", name)
-    if as_json:
-        show_json(found)
-    else:
+    if not shown_as_json(found):
         say(found["instance"]["state"])
         if "reason" in found["instance"]:
             say(found["instance"]["reason"], err=True)
@@ -210,7 +205,7 @@ def state(client: Client, name: str, as_json: bool) -> None:
 @click.option("--rotate", is_flag=True, help="Make a new URL first; the old one ends at once.")
 @server_options
 @json_option
-def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
+def ingest_url(client: Client, name: str, rotate: bool) -> None:
     """Print the URL at which the network calls hookgw for an instance.
 
     Its last part is a secret.
@@ -230,8 +225,7 @@ def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
                 _("The connector of the instance {name!r} takes no requests of its network.", name=name)
             )
         found = {"ingestUrl": listed[0]["ingestUrl"]}
-    if as_json:
-        show_json(found)
+    if shown_as_json(found):
         return
     say(found["ingestUrl"])
     if found["ingestUrl"].startswith("/"):
@@ -244,9 +238,7 @@ def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
 @click.option("--unset", multiple=True, metavar="NAME", help="Option to remove. Repeat it for more.")
 @server_options
 @json_option
-def options(
-    client: Client, name: str, options: dict[str, Any], unset: tuple[str, ...], as_json: bool
-) -> None:
+def options(client: Client, name: str, options: dict[str, Any], unset: tuple[str, ...]) -> None:
     """Print the options of the instance's connector, or change some.
 
     A change restarts the connector, if it runs. Secrets are shown as ********.
@@ -257,8 +249,7 @@ def options(
         found = client.call("PATCH", "instance", "options", name, content=json.dumps(change).encode())
     else:
         found = client.call("GET", "instance", "options", name)
-    if as_json:
-        show_json(found)
+    if shown_as_json(found):
         return
     if not found["options"] and not change:
         say(_("No options are set."), err=True)
@@ -277,7 +268,7 @@ def options(
 @click.option("--none", "removes", is_flag=True, help="Remove all tags.")
 @server_options
 @json_option
-def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool, as_json: bool) -> None:
+def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool) -> None:
     """Print the instance's tags, or replace all of them.
 
     A change needs a global key.
@@ -294,7 +285,7 @@ def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool, as_jso
         if not listed:
             raise Failed(_("The instance {name!r} does not exist.", name=name))
         found = listed[0].get("tags", {})
-    if as_json:
+    if wants_json():
         show_json(found)
     elif not found:
         say(_("It has no tags."), err=True)
@@ -306,10 +297,10 @@ def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool, as_jso
 @instance_argument("name")
 @server_options
 @json_option
-def logout(client: Client, name: str, as_json: bool) -> None:
+def logout(client: Client, name: str) -> None:
     """End the instance's connection. It stays ended until `hookgw instance connect`."""
     done = client.call("DELETE", "instance", "logout", name)
-    show_result(done, _("Logged out {name!r}.", name=name), as_json=as_json)
+    show_result(done, _("Logged out {name!r}.", name=name))
 
 
 @instance.command()
@@ -325,7 +316,7 @@ def logout(client: Client, name: str, as_json: bool) -> None:
 )
 @server_options
 @json_option
-def settings(client: Client, name: str, settings: dict[str, Any], as_json: bool) -> None:
+def settings(client: Client, name: str, settings: dict[str, Any]) -> None:
     """Print the settings of the instance's account, or change some."""
     warnings = {}
     if settings:
@@ -333,8 +324,7 @@ def settings(client: Client, name: str, settings: dict[str, Any], as_json: bool)
         found = warnings["settings"]["settings"]
     else:
         found = client.call("GET", "settings", "find", name)
-    if as_json:
-        show_json(warnings or found)
+    if shown_as_json(warnings or found):
         return
     show_fields(found)
     show_warnings(warnings)
@@ -344,10 +334,10 @@ def settings(client: Client, name: str, settings: dict[str, Any], as_json: bool)
 @instance_argument("name")
 @server_options
 @json_option
-def restart(client: Client, name: str, as_json: bool) -> None:
+def restart(client: Client, name: str) -> None:
     """Restart the instance's connection; print its state."""
     found = client.call("POST", "instance", "restart", name)
-    show_result(found, found["instance"]["state"], as_json=as_json)
+    show_result(found, found["instance"]["state"])
 
 
 @instance.command()

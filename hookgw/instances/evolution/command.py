@@ -13,7 +13,7 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
-from hookgw.command.output import json_option, say, show_json
+from hookgw.command.output import json_option, say, show_json, wants_json
 from hookgw.command.target import check_key, read_secret_line
 from hookgw.instances.evolution.plan import LEAST_KEY, Action, Existing, Planned, plan_import
 from hookgw.instances.evolution.source import SourceInstance, read_file, read_server, write_file
@@ -87,7 +87,6 @@ def evolution(
     names: dict[str, str],
     envelope: bool,
     export: Path | None,
-    as_json: bool,
 ) -> None:
     """Import instances, keys and webhooks from an Evolution API.
 
@@ -127,11 +126,11 @@ def evolution(
             if apply:
                 result.apply(client)
             results.append(result)
-            if not as_json:
+            if not wants_json():
                 result.show()
     finally:
         # Also if the rest fails, or somebody presses Ctrl-C: hookgw shows the keys that it made once.
-        if as_json:
+        if wants_json():
             show_json([result.as_json() for result in results])
     _finish(results, apply=apply)
 

@@ -8,7 +8,7 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, show_json, show_next_page, show_table, table_options
+from hookgw.command.output import Column, show_next_page, show_table, shown_as_json, table_options
 from hookgw.command.selection import page_options, time_options
 
 COLUMNS = (
@@ -33,17 +33,16 @@ def audit() -> None:
 @page_options("Changes per page.")
 @server_options
 @table_options
-def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
+def list_(client: Client, instance: str | None, **query: str | int | None) -> None:
     """List changes, newest first.
 
     With INSTANCE, the changes of that instance, of its registrations and of its keys. Without it, a global
     key is needed.
     """
     page = client.page("entries", "audit", "list", instance, query=query)
-    if as_json:
-        show_json(page)
+    if shown_as_json(page):
         return
-    show_table(COLUMNS, map(_row, page["entries"]), wide=wide)
+    show_table(COLUMNS, map(_row, page["entries"]))
     show_next_page(page)
 
 

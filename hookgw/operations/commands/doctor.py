@@ -12,7 +12,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, json_option, say, show_json, show_table
+from hookgw.command.output import Column, json_option, say, show_table, shown_as_json
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 
@@ -28,7 +28,7 @@ _REFUSES = (401, 403)
 )
 @server_options
 @json_option
-def doctor(client: Client, instance: str | None, no_test: bool, as_json: bool) -> None:
+def doctor(client: Client, instance: str | None, no_test: bool) -> None:
     """Find out why nothing arrives, and what to do.
 
     Follows an event's way: the connection of INSTANCE, its last event, its webhooks, the head of each lane
@@ -42,9 +42,7 @@ def doctor(client: Client, instance: str | None, no_test: bool, as_json: bool) -
         checks += _tests(client, instance, checks)
     checks.append(_clock(client))
     failed = [one for one in checks if one["state"] == "failed"]
-    if as_json:
-        show_json({**found, "checks": checks})
-    else:
+    if not shown_as_json({**found, "checks": checks}):
         show_table(
             (
                 Column("", least=None),

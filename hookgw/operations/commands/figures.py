@@ -9,7 +9,7 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, say, short_duration, show_json, show_table, table_options
+from hookgw.command.output import Column, say, short_duration, show_table, shown_as_json, table_options
 from hookgw.kernel.language import gettext as _
 
 COLUMNS = (
@@ -39,15 +39,7 @@ COLUMNS = (
 )
 @server_options
 @table_options
-def figures(
-    client: Client,
-    instance: str | None,
-    webhook: str | None,
-    tag: str | None,
-    span: str,
-    wide: bool,
-    as_json: bool,
-) -> None:
+def figures(client: Client, instance: str | None, webhook: str | None, tag: str | None, span: str) -> None:
     """Show what became of events and deliveries over time.
 
     With INSTANCE, the figures of that instance and its own webhooks; without it, those of all instances that
@@ -59,10 +51,9 @@ def figures(
         raise click.UsageError(_("--tag is for all instances: leave INSTANCE out."))
     query = {"span": span, "webhook": webhook, "tag": tag}
     series = client.call("GET", "figures", "find", instance, query=query)
-    if as_json:
-        show_json(series)
+    if shown_as_json(series):
         return
-    show_table(COLUMNS, _rows(series), wide=wide)
+    show_table(COLUMNS, _rows(series))
     for status, count in series["total"]["failed"].items():
         say(_("Failed with {status}: {count}", status=status, count=count), err=True)
     if series["oldestPending"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hookgw.command.client import Client, server_options
-from hookgw.command.output import Column, show_json, show_table, table_options
+from hookgw.command.output import Column, show_table, shown_as_json, table_options
 
 COLUMNS = (
     Column("node", least=10),
@@ -24,15 +24,13 @@ def node() -> None:
 @node.command("list")
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool) -> None:
+def list_(client: Client) -> None:
     """List the nodes, and how many of the 256 shards each holds.
 
     Needs a global key. The instances of a shard are on its node, with their lanes and connectors.
     """
     nodes = client.call("GET", "node", "list")
-    if as_json:
-        show_json(nodes)
-    else:
+    if not shown_as_json(nodes):
         rows = (
             (
                 f"{found['node']} (asked)" if found["isHere"] else found["node"],
@@ -43,4 +41,4 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
             )
             for found in nodes
         )
-        show_table(COLUMNS, rows, wide=wide)
+        show_table(COLUMNS, rows)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hookgw.command.client import Client, server_options
-from hookgw.command.output import Column, say, show_json, show_table, table_options
+from hookgw.command.output import Column, say, show_table, shown_as_json, table_options
 from hookgw.kernel.language import gettext as _
 
 COLUMNS = (
@@ -30,17 +30,16 @@ def problem() -> None:
 @problem.command("list")
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool) -> None:
+def list_(client: Client) -> None:
     """List what is wrong now, what loses most first.
 
     A dead receiver of many webhooks is one problem. `hookgw doctor` follows the way of an event, and says
     what to do.
     """
     page = client.call("GET", "problem", "list")
-    if as_json:
-        show_json(page)
+    if shown_as_json(page):
         return
-    show_table(COLUMNS, map(_row, page["problems"]), wide=wide)
+    show_table(COLUMNS, map(_row, page["problems"]))
     if page["others"]:
         say(_("And {count} more.", count=page["others"]), err=True)
 

@@ -12,7 +12,7 @@ import click
 
 from hookgw.command.configuration import config_option, read_settings
 from hookgw.command.failure import Failed
-from hookgw.command.output import Column, json_option, say, show_fields, show_json, show_table
+from hookgw.command.output import Column, json_option, say, show_fields, show_table, shown_as_json
 from hookgw.kernel.language import gettext as _
 from hookgw.operations.commands.backup import progress_bar
 from hookgw.operations.commands.data_file import data_file
@@ -51,7 +51,7 @@ def storage() -> None:
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @config_option
 @json_option
-def check(file: Path | None, config: Path | None, as_json: bool) -> None:
+def check(file: Path | None, config: Path | None) -> None:
     """Check the data file, or the backup FILE.
 
     Works while hookgw runs. A large file takes minutes. The exit code is 1 if something is wrong.
@@ -61,9 +61,7 @@ def check(file: Path | None, config: Path | None, as_json: bool) -> None:
     from hookgw.store.sqlite.maintenance import check_file
 
     report = check_file(file or _data_file(config))
-    if as_json:
-        show_json(msgspec.to_builtins(report))
-    else:
+    if not shown_as_json(msgspec.to_builtins(report)):
         show_fields(
             {
                 "file": report.file,
@@ -82,7 +80,7 @@ def check(file: Path | None, config: Path | None, as_json: bool) -> None:
 @storage.command()
 @config_option
 @json_option
-def stats(config: Path | None, as_json: bool) -> None:
+def stats(config: Path | None) -> None:
     """Show what takes space in the data file.
 
     Works while hookgw runs. The sizes of the parts are estimates.
@@ -92,8 +90,7 @@ def stats(config: Path | None, as_json: bool) -> None:
     from hookgw.store.sqlite.maintenance import measure_file
 
     parts = measure_file(_data_file(config))
-    if as_json:
-        show_json(msgspec.to_builtins(parts))
+    if shown_as_json(msgspec.to_builtins(parts)):
         return
     show_table(
         ("part", Column("rows", right=True), Column("size", right=True)),
@@ -127,7 +124,7 @@ def compact(config: Path | None) -> None:
 @click.argument("target", metavar="TO", callback=_read_place)
 @click.option("--schema", default="hookgw", show_default=True, help="The schema of the tables.")
 @json_option
-def copy(source: str, target: str, schema: str, as_json: bool) -> None:
+def copy(source: str, target: str, schema: str) -> None:
     """Copy everything FROM a data file TO a database, or back.
 
     FROM and TO are paths or URLs (postgresql://user@host/database; the password
@@ -147,8 +144,7 @@ def copy(source: str, target: str, schema: str, as_json: bool) -> None:
             where = (rows.place, others.place)
     except KeyboardInterrupt:
         raise Failed(_("Stopped. The same command goes on with the copy.")) from None
-    if as_json:
-        show_json([part._asdict() for part in copied])
+    if shown_as_json([part._asdict() for part in copied]):
         return
     columns = ("part", Column("rows", right=True), "checksum (SHA-256)")
     show_table(columns, ([part.name, f"{part.rows:,}", part.checksum[:32]] for part in copied))
