@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from hookgw.config.settings import LimitsSettings
 from hookgw.core.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, need_of
 from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.core.keyed_locks import KeyedLocks
+from hookgw.core.pending import PendingDeliveries
 from hookgw.records.fleet import ShardEpoch
 from hookgw.store import Append, ConnectorState, Store
 from hookgw.store.fleet import RecordsChanged
@@ -24,15 +24,6 @@ LEAST_BACKFILL: Amount = (100, 2**20)
 """The deliveries and bytes by which a backfill goes beyond a full backlog, if nothing else makes room."""
 
 
-class DropOldest(Protocol):
-    """Makes room; see :meth:`hookgw.core.pending.PendingDeliveries.drop_oldest`."""
-
-    async def __call__(
-        self, registration: str, instance: str, reason: str, /, *, count: int, size: int
-    ) -> Amount:
-        """Turn the oldest pending deliveries into dead letters; return what was dropped."""
-
-
 @dataclass(eq=False, repr=False)
 class LimitedOutbox:
     """Appends events within the limits, and counts pending deliveries.
@@ -44,7 +35,7 @@ class LimitedOutbox:
     _store: Store
     _backlog: Backlog
     _settings: LimitsSettings
-    _drop_oldest: DropOldest
+    _pending: PendingDeliveries
     _disk: DiskSpaceWatch
     _catch_up: Callable[[int], Awaitable[None]]
 
@@ -188,7 +179,7 @@ class LimitedOutbox:
             excess = int(min(shortage.excess, most))
             count, size = (0, excess) if by_bytes else (excess, 0)
             reason = f"{DROPPED_AS_OLDEST}the backlog had reached {shortage.limit} ({shortage.value:,})."
-            dropped = await self._drop_oldest(registration, instance, reason, count=count, size=size)
+            dropped = await self._pending.drop_oldest(registration, instance, reason, count=count, size=size)
             if not dropped[0]:
                 raise refusal
             freed = (freed[0] + dropped[0], freed[1] + dropped[1])

@@ -232,7 +232,7 @@ async def open_core(
     observer = OwnBacklogs(operational, registry, node)
     backlog = Backlog(settings.limits, settings.operations.backlog_threshold, observer)
     disk = DiskSpaceWatch(store, settings.storage.min_free)
-    outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk, refresh.catch_up)
+    outbox = LimitedOutbox(store, backlog, settings.limits, pending, disk, refresh.catch_up)
 
     tag_rates = TagRates(
         {name: parse_rate(one.rate) for name, one in settings.limits.tags.items() if one.rate is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,7 @@ from hookgw.core.audit import Audit
 from hookgw.core.jobs import Jobs
 from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.replay import Replays
 from hookgw.events.accept import EventIntake
 from hookgw.kernel.errors import Conflict, NotFound
 from hookgw.kernel.masking import with_masked_user
@@ -51,14 +52,6 @@ class Origin(NamedTuple):
     actor: Actor | None = None
 
 
-class Resend(Protocol):
-    """Sends a delivery again as it was; see :meth:`hookgw.deliveries.replay.Replays.resend`."""
-
-    async def __call__(
-        self, instance: str, name: str, *, without_global: bool = False
-    ) -> DeliverySummary: ...
-
-
 @dataclass(eq=False, repr=False)
 class EditedDeliveries:
     _registry: Registry
@@ -67,7 +60,7 @@ class EditedDeliveries:
     _send_once: SendOnce
     _jobs: Jobs
     _audit: Audit
-    _resend: Resend
+    _replays: Replays
 
     async def resend_edited(
         self, instance: str, name: str, data_json: bytes, *, without_global: bool = False
@@ -141,7 +134,7 @@ class EditedDeliveries:
             raise NotFound(NO_WEBHOOK(instance=instance, label=label[:128]))
         for former in report.deliveries:
             if former.registration == registration.id:
-                return await self._resend(instance, former.id, without_global=without_global)
+                return await self._replays.resend(instance, former.id, without_global=without_global)
         self._check_no_erasure(instance)
         event = report.event
         copy = msgspec.structs.replace(event, id=edited_id(event.id, event.data_json))

@@ -56,7 +56,8 @@ class Node:
         self.place = place
         self.backlog = Backlog(limits, 0, Silent())
         disk = DiskSpaceWatch(store, 0)
-        self.outbox = LimitedOutbox(store, self.backlog, limits, self.drop_oldest, disk, Refresh().catch_up)
+        pending: Any = self
+        self.outbox = LimitedOutbox(store, self.backlog, limits, pending, disk, Refresh().catch_up)
         self.exchange = BacklogExchange(store.backlogs, self.backlog, cast("FleetNode", place))
         self.events = 0
         store.subscribe(self)
