@@ -42,10 +42,9 @@ from hookgw.lanes.held_shards import HeldShards
 from hookgw.lanes.lane_queue import LANE_MEMORY_RATIO, LANE_MEMORY_RESERVED, MemoryClaim
 from hookgw.lanes.tag_rates import TagRates
 from hookgw.plugins.hooks import Hooks
-from hookgw.records.deliveries import Delivery
 from hookgw.records.events import Catalog
 from hookgw.records.registrations import Registration
-from hookgw.store import PendingChange, Store
+from hookgw.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -125,17 +124,8 @@ class _CommitListener:
     """Hears of every commit: what it appended or requeued is dispatched, what it changed is counted."""
 
     def __init__(self, dispatcher: Dispatcher, backlog: Backlog) -> None:
-        self._dispatcher = dispatcher
-        self._backlog = backlog
-
-    def requeued(self, lanes: Mapping[str, int]) -> None:
-        self._dispatcher.requeued(lanes)
-
-    def appended(self, deliveries: Sequence[Delivery]) -> None:
-        self._dispatcher.dispatch(deliveries)
-
-    def changed(self, change: PendingChange) -> None:
-        self._backlog.changed(change)
+        self.requeued, self.appended = dispatcher.requeued, dispatcher.dispatch
+        self.changed = backlog.changed
 
 
 async def open_records(

@@ -175,12 +175,7 @@ class ShelvedRecords(Generic[C, Tx]):
         await self._commits.call(put)
 
     async def remove_jobs(self, job_ids: Collection[str]) -> None:
-        def remove(transaction: Tx) -> None:
-            jobs = self._shelves(transaction).jobs
-            for job_id in job_ids:
-                jobs.pop(job_id, None)
-
-        await self._commits.call(remove)
+        await self._remove(lambda shelves: shelves.jobs, job_ids)
 
     async def load_sessions(self) -> dict[str, BrowserSession]:
         return await self._read(lambda shelves: shelves.sessions.load())
@@ -204,12 +199,7 @@ class ShelvedRecords(Generic[C, Tx]):
         await self._commits.call(put)
 
     async def remove_sessions(self, session_ids: Collection[str]) -> None:
-        def remove(transaction: Tx) -> None:
-            sessions = self._shelves(transaction).sessions
-            for session_id in session_ids:
-                sessions.pop(session_id, None)
-
-        await self._commits.call(remove)
+        await self._remove(lambda shelves: shelves.sessions, session_ids)
 
     async def load_keys(self) -> dict[str, Key]:
         return await self._read(lambda shelves: shelves.keys.load())
@@ -222,10 +212,18 @@ class ShelvedRecords(Generic[C, Tx]):
         await self._commits.call(put)
 
     async def remove_keys(self, names: Collection[str], *, audit: Sequence[AuditEntry] = ()) -> None:
+        await self._remove(lambda shelves: shelves.keys, names, audit)
+
+    async def _remove(
+        self,
+        shelf: Callable[[Shelves], RecordShelf[Any]],
+        keys: Collection[str],
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
         def remove(transaction: Tx) -> None:
-            keys = self._shelves(transaction).keys
-            for name in names:
-                keys.pop(name, None)
+            records = shelf(self._shelves(transaction))
+            for key in keys:
+                records.pop(key, None)
             self.write_audit(transaction, audit)
 
         await self._commits.call(remove)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import codecs
 from collections.abc import AsyncIterable, AsyncIterator, Generator
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from hookgw.concurrency.light import let_others_go_on
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import Invalid, TooLarge, UnsupportedContentType
 from hookgw.kernel.units import Size
 from hookgw.records.sentences import BODY_TOO_LONG
-from hookgw.web.content_encoding import GzipDecoder, ListedHeaders, is_gzip
+from hookgw.web.content_encoding import GzipDecoder, Headers, is_gzip
 from hookgw.web.server.exchange import RequestResponse
 
 _T = TypeVar("_T")
@@ -20,10 +20,6 @@ _T = TypeVar("_T")
 NDJSON = "application/x-ndjson"
 # No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
 MAX_VALUES = 20_000
-
-
-class Headers(ListedHeaders, Protocol):
-    def get(self, name: str, /) -> str | None: ...
 
 
 def content_type(headers: Headers, *accepted: str) -> str:

@@ -13,11 +13,13 @@ _GZIP = 16 + zlib.MAX_WBITS
 _MISMATCH = "The body is not what its content-encoding (gzip) says"
 
 
-class ListedHeaders(Protocol):
+class Headers(Protocol):
+    def get(self, name: str, /) -> str | None: ...
+
     def getlist(self, name: str, /) -> list[str]: ...
 
 
-def is_gzip(headers: ListedHeaders) -> bool:
+def is_gzip(headers: Headers) -> bool:
     """Return whether the body is compressed with gzip.
 
     Raises:
