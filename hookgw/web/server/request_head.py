@@ -32,7 +32,9 @@ _LENGTH = re.compile(rb"[0-9]{1,18}")
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~%!$&'()*+,;=0-9A-Za-z]*)(?::[0-9]{0,5})?")
 _AUTHORITY = re.compile(rb"[^:]+://([^/?]*)")
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
-_TLS_HANDSHAKE = 0x16
+_TLS_HANDSHAKE = b"\x16"
+# Versions 1 and 2; of the latter, the reader has taken the first of its three line ends for a blank line.
+_PROXY_PROTOCOL = (b"PROXY ", b"\r\n\0\r\nQUIT\n")
 _ANY_LINE = b"GET / HTTP/1.1\r\n"
 
 _BAD_LINE = Sentence(
@@ -69,6 +71,13 @@ _WEBSOCKET = Sentence("http.websocket", "hookgw does not speak WebSocket: send a
 _TLS = Sentence(
     "http.tls_handshake",
     "This is a TLS handshake, but the server speaks plain HTTP: use http:// instead of https://.",
+)
+
+
+_PROXY = Sentence(
+    "http.proxy_protocol",
+    "This is the PROXY protocol, which hookgw does not speak: switch it off in the proxy (send-proxy in "
+    "HAProxy), and let it send x-forwarded-for.",
 )
 
 
@@ -133,7 +142,7 @@ def read_head(head: bytes) -> Head:  # noqa: C901 -- reads once from top to bott
     """
     line = _REQUEST_LINE.match(head)
     if line is None:
-        raise Refused(505, _OTHER) if _OTHER_VERSION.match(head) else Refused(400, _BAD_LINE)
+        raise Refused(505, _OTHER) if _OTHER_VERSION.match(head) else Refused(400, _fault_of_line(head))
     fields = _read_fields(head, line.end())
     version = "1.0" if line[3] == b"0" else "1.1"
     hosts, lengths, codings, upgrades, connection, expect = [], [], [], [], b"", b""
@@ -185,6 +194,12 @@ def _split_url(url: bytes) -> tuple[bytes, bytes]:
     return authority[1], target if target.startswith(b"/") else b"/" + target
 
 
+def _fault_of_line(begun: bytes) -> Sentence:
+    if begun.startswith(_PROXY_PROTOCOL):
+        return _PROXY
+    return _TLS if begun.startswith(_TLS_HANDSHAKE) else _BAD_LINE
+
+
 def _read_fields(head: bytes, at: int) -> list[tuple[bytes, bytes]]:
     if head.count(b"\n") - 2 > MAX_FIELDS:  # without the request line and the blank line
         raise Refused(431, _TOO_MANY)
@@ -229,7 +244,7 @@ def check_begun(begun: bytes) -> None:
     """
     # A TLS client sends its handshake and waits; without this check it would wait for header_timeout.
     if not b"A" <= begun[:1] <= b"Z":
-        raise Refused(400, _TLS if begun[0] == _TLS_HANDSHAKE else _BAD_LINE)
+        raise Refused(400, _fault_of_line(begun))
     if _BARE_LINE_FEED.search(begun):
         raise Refused(505, _OTHER) if _OTHER_VERSION.match(begun) else Refused(400, _BAD_FIELD)
 

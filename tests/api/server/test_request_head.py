@@ -250,6 +250,11 @@ def test_websocket_is_refused(value: str) -> None:
     assert refused(head(f"Upgrade: {value}")) == (400, "hookgw does not speak WebSocket")
 
 
+def test_the_proxy_protocol_is_named() -> None:
+    sent = b"PROXY TCP4 192.0.2.1 192.0.2.2 5 80\r\nGET / HTTP/1.1\r\nhost: x\r\n\r\n"
+    assert refused(sent) == (400, "This is the PROXY protocol")
+
+
 @pytest.mark.parametrize("begun", [b"G", b"GET / HT", b"GET / HTTP/1.1\r\na: b\r", b"PRI * HTTP/2.0\r\n"])
 def test_a_beginning_that_may_become_a_head(begun: bytes) -> None:
     check_begun(begun)
@@ -259,6 +264,7 @@ def test_a_beginning_that_may_become_a_head(begun: bytes) -> None:
     ("begun", "said"),
     [
         (b"\x16\x03\x01", "This is a TLS handshake"),
+        (b"\r\n\0\r\nQUIT\n!\x11\0\x0c", "This is the PROXY protocol"),
         (b"\x00", "The first line"),
         (b"\r\n", "The first line"),
         (b" GET", "The first line"),
@@ -289,6 +295,7 @@ def refused(given: bytes) -> tuple[int, str]:
     message = raised.value.message
     known = (
         "The first line",
+        "This is the PROXY protocol",
         "Each header",
         "The content-length",
         "The only transfer-encoding",
