@@ -83,7 +83,7 @@ async def test_a_body_in_no_chunks_is_none(
     """Envoy sends one for a client of HTTP/2 that ends its request after the head, as do Node's streams."""
 
     async def empty() -> AsyncIterator[bytes]:
-        for part in tuple[bytes, ...]():
+        for part in list[bytes]():
             yield part
 
     url = "pull:" if "pull" in path else "https://example.com/hook"
