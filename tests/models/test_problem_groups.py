@@ -110,6 +110,13 @@ def test_the_cause_of_a_failure(outcome: Outcome | None, error: str | None, caus
         ),
         (
             (
+                "The proxy proxy.lan:3128 answered 405 Method Not Allowed to CONNECT: it is no HTTP proxy, "
+                "or does not take CONNECT."
+            ),
+            "The proxy proxy.lan:3128 cannot be used",
+        ),
+        (
+            (
                 "No connection to port 443 of {}: 192.0.2.1: Network is unreachable; "
                 "2001:db8::1: Network is unreachable."
             ),

@@ -78,14 +78,21 @@ def _http_connect(proxy: Proxy, address: str, port: int) -> Handshake:
         if not more:
             raise ProxyFailed("closed the connection before its response was complete")
         data, received = data + more, received + len(more)
-    # Wrong credentials fail for every address, so this is not a refusal of this one. 401 is Tinyproxy's.
-    if status in (401, 407):
-        raise ProxyFailed(f"{_credentials_problem(proxy)} ({status})")
-    if not 200 <= status <= 299:
-        raise ConnectionRefusedError(f"the proxy answered {status} {responses.get(status, '')}".rstrip())
+    _check_status(proxy, status)
     # The receiver speaks second, in HTTP as in TLS: bytes from it now would be taken for its response.
     if data:
         raise ProxyFailed("sent data after its response")
+
+
+def _check_status(proxy: Proxy, status: int) -> None:
+    # Wrong credentials fail for every address, so this is not a refusal of this one. 401 is Tinyproxy's.
+    if status in (401, 407):
+        raise ProxyFailed(f"{_credentials_problem(proxy)} ({status})")
+    answered = f"answered {status} {responses.get(status, '')}".rstrip()
+    if 300 <= status <= 399 or status in (405, 501):
+        raise ProxyFailed(f"{answered} to CONNECT: it is no HTTP proxy, or does not take CONNECT")
+    if not 200 <= status <= 299:
+        raise ConnectionRefusedError(f"the proxy {answered}")
 
 
 def _socks5_connect(proxy: Proxy, address: str, port: int) -> Handshake:

@@ -128,7 +128,13 @@ def test_http_responses_that_open_a_connection(answers: list[bytes]) -> None:
         ([b"HTTP/1.1 403 No\r\n\r\n"], ConnectionRefusedError, "the proxy answered 403 Forbidden"),
         ([b"HTTP/1.1 502 x\r\n\r\nbody"], ConnectionRefusedError, "the proxy answered 502 Bad Gateway"),
         ([b"HTTP/1.1 799 x\r\n\r\n"], ConnectionRefusedError, "the proxy answered 799"),
-        ([b"HTTP/1.1 301 x\r\nlocation: y\r\n\r\n"], ConnectionRefusedError, "301 Moved Permanently"),
+        (
+            [b"HTTP/1.1 301 x\r\nlocation: y\r\n\r\n"],
+            ProxyFailed,
+            "answered 301 Moved Permanently to CONNECT: it is no HTTP proxy",
+        ),
+        ([b"HTTP/1.1 405 x\r\n\r\n"], ProxyFailed, "405 Method Not Allowed to CONNECT: it is no HTTP proxy"),
+        ([b"HTTP/1.1 501 x\r\n\r\n"], ProxyFailed, "501 Not Implemented to CONNECT: it is no HTTP proxy"),
         (
             [b"HTTP/1.1 407 x\r\n\r\n"],
             ProxyFailed,
