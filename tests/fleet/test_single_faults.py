@@ -92,9 +92,8 @@ async def loaded(
             await fleet.call("POST", "/instance/create", {"instanceName": f"lane{number}"})
             await fleet.call("POST", f"/webhook/set/lane{number}", {"url": witness.url})
         last = f"/delivery/list/lane{LANES - 1}"
-        with trio.fail_after(
-            30
-        ):  # a node that hears of an instance only after a fault answers 404 until then
+        # A node that hears of an instance only after a fault answers 404 until then.
+        with trio.fail_after(30):
             for node in fleet.nodes:
                 while (await fleet.http.get(f"{node.url}{last}")).status_code != 200:  # noqa: ASYNC110 -- in another process
                     await trio.sleep(0.05)

@@ -27,6 +27,8 @@ from typing import NamedTuple
 from psycopg import Connection
 
 from hookgw.records.deliveries import Delivery
+from hookgw.store.postgresql.identity import FeedStart
+from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.outbox import DELIVERY, delivery_of
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.searches import LAST
@@ -63,6 +65,12 @@ class News(NamedTuple):
     requeued: Mapping[str, int]
 
 
+def find_start(connection: Connection) -> FeedStart:
+    """Return where a feed starts that reports what becomes pending from now on."""
+    settled, newest = one_row(connection, _START)
+    return FeedStart(settled, newest or 0)
+
+
 class _Own(NamedTuple):
     """A transaction of this node that is not reported yet."""
 
@@ -84,7 +92,7 @@ class Feed:
         self.is_wanted: Callable[[str], bool] = lambda _: True
         self.channel: str | None = None
         self._own: list[_Own] = []
-        self._mark: tuple[int, int] | None = None
+        self._mark = (0, LAST)
         # The last one that was reported. It is on disk, so its number is not given once more.
         self._reported = (0, LAST)
         self._connection: Connection | None = None
@@ -97,17 +105,15 @@ class Feed:
 
     def start(self, connection: Connection) -> None:
         """Report what becomes pending from now on."""
-        row = connection.execute(_START).fetchone()
-        assert row is not None  # noqa: S101
-        self._mark = (row[0] - 1, LAST)
-        self._reported = min(self._mark, (row[1] or 0, LAST))
-        self._connection = connection
+        self.start_at(find_start(connection))
 
-    def forget(self) -> None:
-        """Begin anew with the next read: the numbers of transactions are those of another server."""
+    def start_at(self, start: FeedStart) -> None:
+        """Report what becomes pending from there on, and forget what was noted before."""
         self._own.clear()
         self._is_cut = False
-        self._mark = None
+        self._mark = (start.settled - 1, LAST)
+        self._reported = min(self._mark, (start.newest, LAST))
+        self._connection = None
 
     def committed(self, xid: int, appended: Sequence[Delivery], requeued: Mapping[str, int]) -> None:
         """Take what this node's own transaction has made pending, once it is on disk."""
@@ -116,9 +122,6 @@ class Feed:
 
     def read(self, connection: Connection) -> News:
         """Return what is new, by one statement, and one more if others have appended."""
-        if self._mark is None:
-            self.start(connection)
-            return News([], {})
         if connection is not self._connection:
             self._mark = self._reported
             self._connection = connection

@@ -48,6 +48,18 @@ class Found(NamedTuple):
     next_xid: int
 
 
+class FeedStart(NamedTuple):
+    """Where a feed starts; see feed.py.
+
+    Attributes:
+        settled: every transaction before this one has ended.
+        newest: the last transaction of which something is pending; 0 for none.
+    """
+
+    settled: int
+    newest: int
+
+
 class Switched(psycopg.OperationalError):
     """The connection leads to another server, or to an earlier state of it."""
 
@@ -59,12 +71,14 @@ class Identity:
         switches: how often another server was adopted.
         is_switched: whether one was found that is not adopted yet.
         refusal: why it cannot be used; empty if it was not checked yet.
+        start: where the feed starts in the one that was adopted, before anybody reads there.
     """
 
     def __init__(self) -> None:
         self.switches = 0
         self.is_switched = False
         self.refusal = ""
+        self.start = FeedStart(0, 0)
         self._place: tuple[int, int] | None = None
         self._last_xid = 0
 
@@ -97,8 +111,9 @@ class Identity:
         system, timeline = self._place or (0, 0)
         return found.system == system and 0 < found.timeline < timeline
 
-    def adopt(self, found: Found) -> None:
+    def adopt(self, found: Found, start: FeedStart) -> None:
         """Take another server for the right one from now on."""
+        self.start = start
         self._place, self._last_xid = (found.system, found.timeline), 0
         self.switches += 1
         self.is_switched = False

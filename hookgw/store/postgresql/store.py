@@ -44,7 +44,7 @@ from hookgw.store.postgresql.database import (
 )
 from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.erase import remove_dead_rows
-from hookgw.store.postgresql.feed import Feed
+from hookgw.store.postgresql.feed import Feed, find_start
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.held import HeldWatch
 from hookgw.store.postgresql.history import PostgresqlHistory
@@ -374,8 +374,9 @@ def _adopt(server: Server, generation: int) -> int:
         # Its heartbeats find that it is no member, so it stops its lanes, joins, and reads everything again.
         # Until then the storage refuses the outcomes that it has for deliveries of the former server.
         forget_member(connection, generation)
+        start = find_start(connection)
         pending = count_pending(connection)
-    server.identity.adopt(found)
+    server.identity.adopt(found, start)
     return pending
 
 

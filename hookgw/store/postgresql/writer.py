@@ -119,9 +119,10 @@ class Writer:
         connection was lost in the middle of the commit, and the server did not say what became of it.
         """
         started = time.perf_counter()
-        if self._switches != self._session.server.identity.switches:
-            self._switches = self._session.server.identity.switches
-            self._feed.forget()
+        identity = self._session.server.identity
+        if self._switches != identity.switches:
+            self._switches = identity.switches
+            self._feed.start_at(identity.start)
         has_work = probe or any(group.appends or group.settlements or group.functions for group in groups)
         with self._session.server.errors():
             if not has_work:
@@ -130,7 +131,7 @@ class Writer:
                 return Committed(seconds, Changes(requeued=news.requeued), news.appended, is_empty=True)
             written = self._write(groups, probe)
         seconds = time.perf_counter() - started
-        self._session.server.identity.committed(written.xid)
+        identity.committed(written.xid)
         # The feed tells what is pending again, in the order of the transactions.
         self._feed.committed(written.xid, written.appended, written.changes.requeued)
         news = News([], {})

@@ -1,5 +1,6 @@
 """What becomes pending is reported once, in order, whichever node did it, and never too early."""
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -76,6 +77,32 @@ async def nodes(
             await nursery.start(run)
         yield found
         done.set()
+
+
+async def test_what_others_append_between_the_adoption_of_a_server_and_the_next_commit_is_heard(
+    database: Server, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit may wait for a standby there, while lanes already read what is pending."""
+    released = threading.Event()
+    async with (
+        nodes(database, 1) as (node,),
+        open_store(Server(postgres.url(), database.schema), clock=Clock()) as other,
+    ):
+        commit = node.store.writer.commit
+
+        def commit_late(*given: Any, **more: Any) -> Any:
+            released.wait(30)
+            return commit(*given, **more)
+
+        monkeypatch.setattr(node.store.writer, "commit", commit_late)
+        database.identity.is_switched = True
+        with trio.fail_after(30):
+            while not database.identity.switches:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        assert await ids_of(node.store) == []
+        await other.append(to("e1"))
+        released.set()
+        assert await node.wait_heard(1) == ["e1"]
 
 
 async def test_others_hear_of_what_is_appended_and_not_of_outcomes(
