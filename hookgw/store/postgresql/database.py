@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -26,7 +26,7 @@ from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.postgresql.environment import READ_ONLY, prepare
 from hookgw.store.postgresql.host_names import HostNames
-from hookgw.store.postgresql.identity import Identity
+from hookgw.store.postgresql.identity import Identity, find
 from hookgw.store.postgresql.schema import missing_tables
 from hookgw.store.reader import ConnectionReader
 
@@ -152,18 +152,40 @@ class Server:
                 wait for a connection to the server for long.
             to_adopt: whether it may lead to another server than before.
         """
-        conninfo = ""
+        parameters = self._parameters
         try:
-            addressed = self._names.addressed(self._parameters, CONNECT_TIMEOUT)
-            conninfo = make_conninfo("", **(self._parameters | addressed))
-            connection = psycopg.connect(conninfo, autocommit=True)
+            parameters = parameters | self._names.addressed(parameters, CONNECT_TIMEOUT)
+            connection = psycopg.connect(make_conninfo("", **parameters), autocommit=True)
         except psycopg.OperationalError as error:
             if isinstance(error, psycopg.errors.ConnectionTimeout) and time.monotonic() < self._starts_until:
                 return self.connect(patience, opened, to_adopt=to_adopt)
             if READ_ONLY not in str(error):
                 raise
             # A pooler repeats what a server reported before its promotion. The server is asked below.
-            connection = psycopg.connect(conninfo, autocommit=True, target_session_attrs="any")
+            anyhow = parameters | {"target_session_attrs": "any"}
+            connection = psycopg.connect(make_conninfo("", **anyhow), autocommit=True)
+        self._prepare(connection, patience, opened)
+        try:
+            hosts = _each_host(parameters)
+            if len(hosts) > 1 and self.identity.is_former(find(connection)):
+                # libpq takes the first server that accepts writes, and one that was left stands before it.
+                for host in hosts:
+                    with suppress(psycopg.OperationalError):
+                        other = psycopg.connect(make_conninfo("", **parameters | host), autocommit=True)
+                        self._prepare(other, patience, opened)
+                        if not self.identity.is_former(find(other)):
+                            connection.close()
+                            connection = other
+                            break
+                        other.close()
+            if not to_adopt:
+                self.identity.check(connection)
+        except psycopg.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: Connection, patience: float, opened: Callable[[Connection], None]) -> None:
         opened(connection)
         is_writer = patience <= WRITE_PATIENCE
         try:
@@ -178,12 +200,9 @@ class Server:
                 # statements of commits, which are planned once, use indexes in any case.
                 plans="auto" if is_writer else "force_custom_plan",
             )
-            if not to_adopt:
-                self.identity.check(connection)
         except psycopg.Error:
             connection.close()
             raise
-        return connection
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -205,6 +224,14 @@ class Server:
             place=self.place,
             reason=reason_of(error),
         )
+
+
+def _each_host(given: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the parameters of libpq that choose each of several servers."""
+    names = ("host", "hostaddr", "port")
+    lists = {name: str(given[name]).split(",") for name in names if given.get(name)}
+    count = max((len(values) for values in lists.values()), default=0)
+    return [{name: values[number % len(values)] for name, values in lists.items()} for number in range(count)]
 
 
 class DatabaseSession:

@@ -101,10 +101,42 @@ async def test_a_promoted_standby_is_noticed_whatever_another_node_has_written_t
         assert await ids_of(two) == await ids_of(one)
 
 
+END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'hookgw%'"
+
+
 async def test_a_former_primary_that_comes_back_is_not_used(
     servers: tuple[PostgresServer, PostgresServer],
 ) -> None:
-    """It lacks what the new one has stored since, and stands first in the URL."""
+    """It lacks what the new one has stored since, and the only name leads to it."""
+    primary, standby = servers
+    port = primary.port
+    async with (
+        open_link(lambda: port) as link,
+        open_store(Server(url_at(link.port)), clock=Clock()) as store,
+    ):
+        await stored(store, "before")
+        await replicated(primary, standby)
+        await trio.to_thread.run_sync(partial(primary.stop, CRASH))
+        await trio.to_thread.run_sync(standby.execute, "SELECT pg_promote()")
+        port = standby.port
+        await stored(store, "after")
+        await trio.to_thread.run_sync(primary.start)
+        port = primary.port
+        await trio.to_thread.run_sync(standby.execute, END)
+        with trio.fail_after(30):
+            while not store.server.identity.is_switched:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        await trio.sleep(2.5 * POLL)  # it is looked at again and again
+        with pytest.raises(StorageUnavailable, match="former primary"):
+            await store.append(to("refused"))
+        port = standby.port
+        await stored(store, "again")
+        assert await ids_of(store) == ["before", "after", "again"]
+
+
+async def test_a_former_primary_that_stands_first_in_the_url_is_passed_over(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
     primary, standby = servers
     async with open_store(Server(url_at(primary.port, standby.port)), clock=Clock()) as store:
         await stored(store, "before")
@@ -113,17 +145,10 @@ async def test_a_former_primary_that_comes_back_is_not_used(
         await trio.to_thread.run_sync(standby.execute, "SELECT pg_promote()")
         await stored(store, "after")
         await trio.to_thread.run_sync(primary.start)
-        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'hookgw%'"
-        await trio.to_thread.run_sync(standby.execute, end)
-        with trio.fail_after(30):
-            while not store.server.identity.is_switched:  # noqa: ASYNC110
-                await trio.sleep(0.05)
-        await trio.sleep(2.5 * POLL)  # it is looked at again and again
-        with pytest.raises(StorageUnavailable, match="former primary"):
-            await store.append(to("refused"))
-        await trio.to_thread.run_sync(partial(primary.stop, CRASH))
+        await trio.to_thread.run_sync(standby.execute, END)
         await stored(store, "again")
         assert await ids_of(store) == ["before", "after", "again"]
+        assert store.server.identity.switches == 1
 
 
 async def test_a_connection_to_a_former_primary_that_lives_on_is_not_used(
