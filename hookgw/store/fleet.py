@@ -180,5 +180,6 @@ class SharedStore(Protocol):
 
         Args:
             is_wanted: whether this node hears of deliveries to a lane, by its key. Called in another thread.
-            removed: called in another thread when a commit shows that others have removed this node.
+            removed: called in any thread when a commit shows that others have removed this node, and before
+                they may take over because the connections lead to another server.
         """

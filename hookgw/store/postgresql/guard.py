@@ -35,13 +35,13 @@ class Asked(NamedTuple):
 class Guard:
     """Decides what of a commit is written.
 
-    Args:
-        removed: called in the writer thread when others have removed this node.
+    Attributes:
+        removed: called in any thread when this node is no member any more, or is about to be none.
     """
 
     def __init__(self, nodes: Nodes, removed: Callable[[], None]) -> None:
+        self.removed = removed
         self._nodes = nodes
-        self._removed = removed
 
     def ask(self, connection: Connection, groups: Sequence[CommitGroup[Transaction]]) -> Asked:
         """Ask what :meth:`admit` needs to know.
@@ -72,7 +72,7 @@ class Guard:
         is_member = asked.member is None or asked.member.fetchone() is not None
         if not is_member and asked.generation == self._nodes.generation:
             # Sooner than the next heartbeat: each lane waits for a commit, and would send one more by then.
-            self._removed()
+            self.removed()
         epochs = set() if asked.shards is None else {ShardEpoch(*row) for row in asked.shards}
         row = None if asked.version is None else asked.version.fetchone()
         version: int = row[0] if row else 0

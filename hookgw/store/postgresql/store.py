@@ -108,7 +108,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
             await reader.connect()
 
     def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None] = lambda: None) -> None:
-        """See :class:`hookgw.store.fleet.SharedStore`. Both functions are called in the writer thread."""
+        """See :class:`hookgw.store.fleet.SharedStore`."""
         self._feed.is_wanted = is_wanted
         self._feed.channel = f"hookgw_{self.server.schema}"
         self.writer.guard = Guard(self._nodes, removed)
@@ -274,7 +274,7 @@ async def open_store(
                     nursery.start_soon(held.run)
                     nursery.start_soon(events.run)
                     nursery.start_soon(store.run_listener, feed_task.wake, threads)
-                    nursery.start_soon(_follow_switches, server, nodes, commits, threads)
+                    nursery.start_soon(_follow_switches, server, writer, nodes, commits, threads)
                     try:
                         yield store
                     finally:
@@ -330,7 +330,7 @@ class _FeedTask:
 
 
 async def _follow_switches(
-    server: Server, nodes: Nodes, commits: GroupCommit[Transaction], threads: Threads
+    server: Server, writer: Writer, nodes: Nodes, commits: GroupCommit[Transaction], threads: Threads
 ) -> None:
     """Adopt another server that the connections lead to, until cancelled."""
     while True:
@@ -341,6 +341,9 @@ async def _follow_switches(
             "the database is another one, an earlier state, or was promoted: it is checked",
             database=server.place,
         )
+        if writer.guard is not None:
+            # Others may take its shards there as soon as it is adopted. The next heartbeat comes later.
+            writer.guard.removed()
         try:
             commits.recount(await threads.run(partial(_adopt, server, nodes.generation)))
         except (StartError, psycopg.Error) as error:

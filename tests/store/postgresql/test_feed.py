@@ -105,6 +105,19 @@ async def test_what_others_append_between_the_adoption_of_a_server_and_the_next_
         assert await node.wait_heard(1) == ["e1"]
 
 
+async def test_a_node_acts_for_no_shard_any_more_before_it_adopts_a_server(database: Server) -> None:
+    """Others may take its shards there at once, before its next heartbeat."""
+    ended: list[int] = []
+    identity = database.identity
+    async with open_store(database, clock=Clock()) as store:
+        store.share(everything, lambda: ended.append(identity.switches))
+        identity.is_switched = True
+        with trio.fail_after(30):
+            while not identity.switches:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        assert ended == [0]
+
+
 async def test_others_hear_of_what_is_appended_and_not_of_outcomes(
     database: Server, connection: psycopg.Connection
 ) -> None:
