@@ -58,9 +58,7 @@ def _described(tool: Any) -> types.Tool:
         name=tool.name,
         description=tool.description,
         input_schema=tool.schema,
-        annotations=types.ToolAnnotations(
-            read_only_hint=tool.reads, destructive_hint=tool.destroys, open_world_hint=False
-        ),
+        annotations=types.ToolAnnotations(read_only_hint=tool.reads, destructive_hint=tool.destroys),
     )
 
 

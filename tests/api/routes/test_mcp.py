@@ -75,6 +75,8 @@ async def test_every_tool_is_listed_with_what_it_does(open_mcp: Open) -> None:
     assert searching.read_only_hint
     assert replaying is not None
     assert replaying.destructive_hint
+    # Messages come from strangers, and go to them: it is the default of MCP.
+    assert all(hint and hint.open_world_hint is not False for hint in hints.values())
 
 
 async def test_a_failing_webhook_is_found_counted_and_replayed(
