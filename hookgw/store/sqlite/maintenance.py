@@ -244,32 +244,29 @@ def compact_file(path: Path) -> Compacted:
             remove_leftovers(path)
             before = _fold(path)
             _require_alone(path)
-            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-                pages, free = connection.execute(
-                    "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
-                ).fetchone()
-                check_space(path.parent, (pages - free) * PAGE_BYTES)
-                spare = spare_of(path, "compact")
-                os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-                try:
-                    connection.execute("VACUUM INTO ?", (str(spare),))
-                    with closing(sqlite3.connect(spare, isolation_level=None)) as written:
-                        # No file beside it, which a kill would leave: the spare one is worth nothing then.
-                        written.execute("PRAGMA journal_mode = MEMORY").fetchall()
-                        note_overwritten(written)
-                except BaseException:
-                    spare.unlink()
-                    raise
-            with spare.open("rb") as file:
-                os.fsync(file.fileno())
+            spare = spare_of(path, "compact")
             try:
+                with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+                    pages, free = connection.execute(
+                        "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
+                    ).fetchone()
+                    check_space(path.parent, (pages - free) * PAGE_BYTES)
+                    os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+                    connection.execute("VACUUM INTO ?", (str(spare),))
+                with closing(sqlite3.connect(spare, isolation_level=None)) as written:
+                    # No file beside it, which a kill would leave: the spare one is worth nothing then.
+                    written.execute("PRAGMA journal_mode = MEMORY").fetchall()
+                    note_overwritten(written)
+                with spare.open("rb") as file:
+                    os.fsync(file.fileno())
                 _require_alone(path)  # a program that opened it meanwhile
+                # The log is empty and gone, also after a power cut, so nothing of it can end up in the new
+                # file.
+                sync_folder(path.parent)
+                spare.replace(path)
             except BaseException:
-                spare.unlink()
+                spare.unlink(missing_ok=True)
                 raise
-            # The log is empty and gone, also after a power cut, so nothing of it can end up in the new file.
-            sync_folder(path.parent)
-            spare.replace(path)
             sync_folder(path.parent)
             lock.forget()
             return Compacted(before=before, after=path.stat().st_size)
@@ -290,7 +287,8 @@ def restore_file(
 
     Raises:
         Conflict: there is a data file, and ``force`` is false.
-        StartError: a program uses the data file, or the backup cannot be used. Nothing was changed.
+        StartError: a program uses the data file, or the backup cannot be used: nothing was changed. Or the
+            disk refuses. If there is no data file then, the next start is refused.
     """
     path = Path(os.path.realpath(path))
     if Path(os.path.realpath(backup)) == path:
@@ -316,12 +314,18 @@ def restore_file(
             os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             try:
                 _copy_checked(backup, spare, on_progress)
+            except BaseException:
+                spare.unlink()
+                raise
+            try:
                 aside = _move_aside(path)
                 # Or a power cut could leave the former log beside the backup, or nothing of the former file.
                 sync_folder(path.parent)
                 spare.rename(path)
             finally:
-                spare.unlink(missing_ok=True)
+                # While there is no data file, it keeps the next start from beginning with an empty one.
+                if path.exists():
+                    spare.unlink(missing_ok=True)
             sync_folder(path.parent)
             lock.note_closed(path.stat())  # it was checked
             return aside

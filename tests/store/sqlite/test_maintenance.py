@@ -2,6 +2,7 @@
 
 # ruff: noqa: ASYNC240 - the work under test is that of commands, which block
 
+import errno
 import os
 import pwd
 import shutil
@@ -16,6 +17,7 @@ import pytest
 
 from hookgw import Conflict
 from hookgw.store.sqlite import copy_rows as file_rows
+from hookgw.store.sqlite import maintenance
 from hookgw.store.stored_registrations import read_stored
 from tests.public.config import MasterKeys, StorageSettings
 from tests.public.kernel import StartError, StorageUnavailable
@@ -353,6 +355,41 @@ async def test_no_hookgw_starts_where_a_killed_restore_has_left_no_data_file(
         await pending_in(path)
     assert not path.exists()
     restore_file(backup, path, force=False)
+    assert len(await pending_in(path)) == 19
+
+
+async def test_nor_where_the_disk_has_stopped_a_restore(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(folder))
+
+    monkeypatch.setattr(maintenance, "sync_folder", refuse)
+    with pytest.raises(StartError, match="Input/output error"):
+        restore_file(copy, path, force=True)
+    monkeypatch.undo()
+    with pytest.raises(StartError, match=r"hookgw restore is writing .*, or was killed"):
+        await pending_in(path)
+    restore_file(copy, path, force=False)
+    assert len(await pending_in(path)) == 19
+
+
+async def test_a_compaction_that_the_disk_stops_leaves_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(path)
+
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder))
+
+    monkeypatch.setattr(maintenance, "sync_folder", refuse)
+    with pytest.raises(StartError, match="No space left"):
+        compact_file(path)
+    assert not path.with_name(".hookgw.db.compact").exists()
     assert len(await pending_in(path)) == 19
 
 
