@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 # Makes the tables of a schema what they are after their creation, at a tenth of its price.
 _EMPTY = """
