@@ -15,14 +15,21 @@ from hookgw.core.audit import Audit, holder_as_actor
 from hookgw.core.browser_sessions import BrowserSessions
 from hookgw.core.open import Core
 from hookgw.core.shielded import completes
-from hookgw.kernel.errors import Forbidden, TooManyRequests
+from hookgw.kernel.errors import Forbidden, TooManyRequests, Unauthorized
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.keys.portal_fields import PortalRequest
 from hookgw.keys.service import KeyService
 from hookgw.records.api_keys import Rights
 from hookgw.records.audit import AuditAction
-from hookgw.records.browser_sessions import BOUND, BrowserSession, Portal, new_token, session_id
+from hookgw.records.browser_sessions import (
+    BOUND,
+    BrowserSession,
+    Portal,
+    new_token,
+    session_id,
+    token_of_portal,
+)
 
 PORTAL_LIFETIME = 8 * 3600
 """Seconds after which the session of a link ends, however much it is used."""
@@ -107,11 +114,15 @@ class PortalLinks:
 
     @completes
     async def open(
-        self, token: str, *, address: str | None = None, person: str = "", instead_of: str = ""
+        self, token: str, *, browser: str, address: str | None = None, person: str = "", instead_of: str = ""
     ) -> str:
         """Use a link up, and return the token of the session that it begins.
 
+        The browser that used it up gets the token again while the session lasts: the first response may not
+        have arrived, as after a second click.
+
         Args:
+            browser: a secret that this browser alone has.
             address: the client's IP address; ``None`` over a Unix socket.
             person, instead_of: see :meth:`BrowserSessions.begin`.
 
@@ -119,18 +130,19 @@ class PortalLinks:
             Forbidden: no link has this token, or it was used or has expired, or its key has.
             StorageUnavailable: the disk refuses; the link can be opened as before.
         """
+        begun = token_of_portal(token, browser)
         if self._sessions.find_link(token) is None:
             # Another node may have made it a moment ago. Calls at once share one read.
             await self._refresh.catch_up()
             if self._sessions.find_link(token) is None:
-                raise Forbidden(REFUSED)
+                return await self._again(begun)
         # Of two who open it at once, at any nodes, the second finds it used.
         async with self._lock, self._refresh.alone():
             link = self._sessions.find_link(token)
             maker = None if link is None else self._keyring.holder_of(link.holder_hash)
             if link is None or link.portal is None or maker is None:
-                raise Forbidden(REFUSED)
-            begun, now = new_token(), self._clock.wall()
+                return await self._again(begun)
+            now = self._clock.wall()
             session = BrowserSession(
                 id=session_id(begun),
                 key_hash=link.key_hash,
@@ -152,4 +164,11 @@ class PortalLinks:
                 actor=holder_as_actor(maker, address, "portal", person),
             )
             await self._sessions.put(session, instead_of=[link.id, session_id(instead_of)], audit=[entry])
+        return begun
+
+    async def _again(self, begun: str) -> str:
+        try:
+            await self._sessions.find(begun)
+        except Unauthorized:
+            raise Forbidden(REFUSED) from None
         return begun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +16,8 @@ from hookgw.records.api_keys import MEANINGS, Right
 from hookgw.records.tags import tags_from
 from hookgw.site.site import Form, Site, visitor
 from hookgw.web.needs import OPEN, within_reach
+
+_AFTER_TOKEN = re.compile(r"[^A-Za-z0-9_-].*", re.DOTALL)
 
 
 class PortalPages:
@@ -38,8 +41,8 @@ class PortalPages:
 
     async def open(self) -> Response:
         form = await self._site.open_form()
-        # People without scripts paste the whole link.
-        token = form.get("link").rpartition("#")[2]
+        # People without scripts paste the whole link, perhaps with the full stop of its sentence.
+        token = _AFTER_TOKEN.sub("", form.get("link").rpartition("#")[2])
         client = request.scope["client"]
         address = client[0] if client else None
         gateway = self._gateway
@@ -48,7 +51,11 @@ class PortalPages:
             gateway.authenticator.check_address(address)
             try:
                 begun = await gateway.portal.open(
-                    token, address=address, person=self._site.person, instead_of=self._site.session_token
+                    token,
+                    browser=self._site.visit,
+                    address=address,
+                    person=self._site.person,
+                    instead_of=self._site.session_token,
                 )
             except Forbidden:
                 gateway.authenticator.note_wrong_link(address)

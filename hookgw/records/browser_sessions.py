@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import secrets
@@ -91,6 +92,19 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
 def new_token() -> str:
     """Return a new random token of 192 bits, for a session."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def token_of_portal(link: str, browser: str) -> str:
+    """Return the token of the session that a portal link begins in a browser, which is the same each time.
+
+    Args:
+        link: the token of the link.
+        browser: a secret that this browser alone has.
+    """
+    digest = hmac.new(
+        browser.encode("utf-8", "surrogatepass"), link.encode("utf-8", "surrogatepass"), hashlib.sha256
+    ).digest()
+    return base64.urlsafe_b64encode(digest[:_TOKEN_BYTES]).decode("ascii")
 
 
 def new_link_token() -> str:

@@ -303,6 +303,11 @@ class Site:
         """The token in the session cookie of the current request; empty without one."""
         return self.cookies.get(SESSION, request.headers.get("cookie", ""))
 
+    @property
+    def visit(self) -> str:
+        """The token in the cookie that protects forms without a session; empty without one."""
+        return self.cookies.get(VISIT, request.headers.get("cookie", ""))
+
     async def read_form(self, token: str) -> Form:
         """Read the form of the current request.
 
@@ -347,7 +352,7 @@ class Site:
 
         Another site must not be able to begin a session in somebody's browser, as somebody else.
         """
-        visit, cookie = self.cookies.get(VISIT, request.headers.get("cookie", "")), None
+        visit, cookie = self.visit, None
         if not visit:
             visit = new_token()
             cookie = self.cookies.set(VISIT, visit)
@@ -358,17 +363,15 @@ class Site:
 
     async def open_form(self) -> Form:
         """Read the form of such a page; see :meth:`read_form`."""
-        visit = self.cookies.get(VISIT, request.headers.get("cookie", ""))
-        if not visit:
+        if not self.visit:
             raise Forbidden(_NO_COOKIE)
-        return await self.read_form(visit)
+        return await self.read_form(self.visit)
 
     def entered(self, token: str, after: str = "") -> Response:
         """Return the response that gives the browser its new session, and leads to a page."""
         response = self.redirect(after or "/")
+        # The cookie of the visit stays: the form may be open in another tab, or be sent by a second click.
         response.headers.add("set-cookie", self.cookies.set(SESSION, token))
-        # Another visit gets another form: the token of the form ends with its use.
-        response.headers.add("set-cookie", self.cookies.remove(VISIT))
         return response
 
     async def form(self) -> Form:

@@ -84,6 +84,29 @@ async def test_a_link_works_once(caller: httpx.AsyncClient, visitor: Browser) ->
     assert "This link has been used, or has expired." in again.text
 
 
+async def test_a_second_click_or_tab_of_the_same_browser_gets_in(
+    caller: httpx.AsyncClient, visitor: Browser
+) -> None:
+    url = await make(caller)
+    page = await visitor.http.get("/dashboard/portal")
+    form = {"form_token": form_token(page.text), "link": url}
+    statuses = []
+
+    async def click() -> None:
+        statuses.append((await visitor.http.post("/dashboard/portal", data=form)).status_code)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(click)
+    assert statuses == [303, 303]
+    await click()
+    assert statuses[2] == 303
+    assert (await visitor.get("/instances/mine")).status_code == 200
+    await visitor.submit("/", "/logout")
+    await click()
+    assert statuses[3] == 403
+
+
 async def test_of_many_who_open_it_at_once_one_gets_in(caller: httpx.AsyncClient, url: str) -> None:
     link, statuses = await make(caller), []
 
@@ -114,8 +137,9 @@ async def test_what_only_looks_at_a_link_does_not_use_it_up(
 async def test_people_without_scripts_paste_the_whole_link(
     caller: httpx.AsyncClient, visitor: Browser
 ) -> None:
-    url = await make(caller)
-    assert (await visitor.submit("/portal", "/portal", {"link": f" {url}\n"})).status_code == 303
+    for pasted in (" {}\n", "{}.", "({})", "{} (15 min)"):
+        link = pasted.format(await make(caller))
+        assert (await visitor.submit("/portal", "/portal", {"link": link})).status_code == 303
 
 
 async def test_no_answer_tells_links_apart(

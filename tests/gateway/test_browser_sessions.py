@@ -110,7 +110,7 @@ async def test_a_session_does_not_come_back_with_a_key_of_the_same_value(tmp_pat
         )
         begun = [await gateway.sessions.begin(holder(gateway, one)) for one in (token, value)]
         links = [(await gateway.portal.make(holder(gateway, value), wanted))[0] for _ in range(2)]
-        begun.append(await gateway.portal.open(links[0]))
+        begun.append(await gateway.portal.open(links[0], browser="b"))
         for one in begun:
             await gateway.sessions.find(one)
         await end_and_make_again(gateway)
@@ -118,7 +118,7 @@ async def test_a_session_does_not_come_back_with_a_key_of_the_same_value(tmp_pat
             with pytest.raises(Unauthorized):
                 await gateway.sessions.find(one)
         with pytest.raises(Forbidden):
-            await gateway.portal.open(links[1])
+            await gateway.portal.open(links[1], browser="b")
     async with open_gateway(settings, base=tmp_path) as gateway:
         for one in begun:
             with pytest.raises(Unauthorized):
