@@ -174,6 +174,7 @@ TEMPLATES = (
     N_("an object"),
     N_("a list"),
     N_("a number"),
+    N_("in the request, or for all instances in the configuration at {place}"),
     N_("The URL"),
     N_("The data"),
     N_("The label"),
@@ -215,7 +216,10 @@ def text_of_error(id_: str, values: Mapping[str, Any], english: str) -> str:
 
 
 def _filled(template: str, values: Mapping[str, Any]) -> str:
-    return str(values.get("at", "")) + _Values().vformat(template, (), values)
+    at = str(values.get("at", ""))
+    place = at.removesuffix(": ")
+    told = _retold(place, current_language()) + at.removeprefix(place)
+    return told + _Values().vformat(template, (), values)
 
 
 class _Values(Formatter):

@@ -10,7 +10,7 @@ import pytest
 
 import hookgw
 from tests.public.delivery import describe_status
-from tests.public.kernel import Invalid, Sentence, check_secret, in_language
+from tests.public.kernel import Invalid, Sentence, check_secret, check_url, in_language
 from tests.public.operations import cause_of_closing, cause_of_disabling
 from tests.public.records import TEMPLATES, parse_tag, sentence_text
 from tests.public.site import json_of, parse_moment
@@ -127,6 +127,10 @@ def test_an_error_is_translated_by_its_template() -> None:
         (
             lambda: parse_grace({"grace": "[1"}),
             "esperado: uma duração como 200ms, 5s, 10m, 1h ou 3d; recebido: '[1'.",
+        ),
+        (
+            lambda: check_url("localhost", "The URL"),
+            "A URL: A URL deve começar com http:// ou https://, como em https://example.com/hook.",
         ),
         (lambda: json_of("[1", "The data"), "O conteúdo não é JSON: Input data was truncated."),
         (
