@@ -17,9 +17,9 @@ from hookgw.store.searches import in_time
 
 _ADD = """INSERT INTO audit (at, instance, instance_id, action, entry)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])"""
-# What another node removes at the same time need not be removed here. They are chosen once, as an array: a
-# plan may run a subquery of IN again for each row, and then it passes over those that are removed already,
-# chooses the next ones, and more are removed than its limit says.
+# What another node removes at the same time need not be removed here. An array is chosen once. A subquery of
+# IN may run again for each row: it then skips the rows that this statement has removed, and chooses the next
+# ones, so that more rows are removed than the limit says.
 _REMOVE_OLD = """DELETE FROM audit WHERE seq = ANY(ARRAY(
     SELECT seq FROM audit WHERE at < %s ORDER BY at, seq LIMIT %s FOR UPDATE SKIP LOCKED))"""
 _REMOVE_OLDEST_OF = """DELETE FROM audit WHERE seq = ANY(ARRAY(

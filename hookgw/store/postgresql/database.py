@@ -168,7 +168,7 @@ class Server:
         try:
             hosts = _each_host(parameters)
             if len(hosts) > 1 and self.identity.is_former(find(connection)):
-                # libpq takes the first server that accepts writes, and one that was left stands before it.
+                # libpq takes the first server that accepts writes: here, that is the former primary.
                 for host in hosts:
                     with suppress(psycopg.OperationalError):
                         other = psycopg.connect(make_conninfo("", **parameters | host), autocommit=True)

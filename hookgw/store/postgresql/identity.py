@@ -71,7 +71,7 @@ class Identity:
         switches: how often another server was adopted.
         is_switched: whether one was found that is not adopted yet.
         refusal: why it cannot be used; empty if it was not checked yet.
-        start: where the feed starts in the one that was adopted, before anybody reads there.
+        start: where the feed of the adopted server starts: it was found before any lane read there.
     """
 
     def __init__(self) -> None:
