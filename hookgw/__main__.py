@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from hookgw.command.garbage import tune_garbage_collector
+from hookgw.command.garbage import spare_imports
 
-# Before anything large is imported: an import leaves hardly any garbage, and looking for it every 700 objects
-# takes a seventh of the start.
-tune_garbage_collector()
+spare_imports()  # before anything large is imported
 
 import threading  # noqa: E402
 from typing import Any  # noqa: E402

@@ -3,6 +3,8 @@
 import errno
 import gc
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +21,7 @@ from tests.public.command import (
     raise_file_limit,
     run_to_end,
     scarcity,
+    spare_imports,
     tune_garbage_collector,
 )
 from tests.public.kernel import StartError
@@ -156,6 +159,19 @@ def test_objects_of_the_start_are_exempt_from_garbage_collection() -> None:
 @pytest.mark.usefixtures("_restored_thresholds")
 def test_only_the_threshold_of_the_youngest_generation_changes() -> None:
     _, *older = gc.get_threshold()
+    spare_imports()
+    assert gc.get_threshold()[1:] == tuple(older)
     tune_garbage_collector()
     assert gc.get_threshold() == (GC_THRESHOLD, *older)
     assert gc.isenabled()
+
+
+def test_no_garbage_is_looked_for_while_a_server_is_imported() -> None:
+    script = (
+        "import hookgw.__main__, gc\n"
+        "before = gc.get_stats()[0]['collections']\n"
+        "import hookgw.app.serve\n"
+        "print(gc.get_stats()[0]['collections'] - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
