@@ -393,6 +393,7 @@ class Arrived(Record, frozen=True, kw_only=True):
         attempt: its ``x-attempt``.
         body: a checksum.
         dialled: when its connection was opened, if this is the first request on it.
+        unread_since: since when the receiver read nothing, if it may have been sent before it arrived.
         signed: whether a secret of the registration made the signature.
         limit: the time after which the attempt may have ended already.
     """
@@ -404,6 +405,7 @@ class Arrived(Record, frozen=True, kw_only=True):
     attempt: int
     body: int
     dialled: float | None = None
+    unread_since: float | None = None
     signed: bool = True
     limit: float = 0.0
 

@@ -154,6 +154,7 @@ class World:
                 attempt=int(headers["x-attempt"]),
                 body=checksum(request.body.replace(headers["webhook-id"].encode(), event.encode())),
                 dialled=request.dialled,
+                unread_since=request.unread_since,
                 signed=self._is_signed(name, request),
                 limit=limit,
             )

@@ -40,6 +40,16 @@ BEHIND = 5
 """Commits that it may take to write what was requested while the disk refused."""
 
 
+def earliest(arrived: Arrived) -> float:
+    """Return when the attempt of a request began at the earliest.
+
+    Before its connection was opened, it may have looked the host up, or waited for the end of a used one.
+    """
+    if arrived.dialled is not None:
+        return arrived.dialled - LONGEST
+    return arrived.at if arrived.unread_since is None else arrived.unread_since
+
+
 class Exchange(NamedTuple):
     """A request, and what the receiver made of it; ``None`` if the run or the process ended before."""
 
@@ -48,12 +58,7 @@ class Exchange(NamedTuple):
 
     @property
     def earliest(self) -> float:
-        """When the attempt began at the earliest.
-
-        Before its connection was opened, it may have looked the host up, or waited for the end of a used one.
-        """
-        dialled = self.arrived.dialled
-        return self.arrived.at if dialled is None else dialled - LONGEST
+        return earliest(self.arrived)
 
     @property
     def may_go_on(self) -> bool:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.simulation.history import Arrived, Changed, Violation
-from tests.simulation.invariants.index import LONGEST, Index
+from tests.simulation.invariants.index import Index, earliest
 
 
 def check(index: Index) -> Iterator[Violation]:
@@ -34,13 +34,8 @@ def check(index: Index) -> Iterator[Violation]:
 
 
 def _begins_after(arrived: Arrived, change: Changed) -> bool:
-    """Return whether an attempt certainly began after a change.
-
-    Before its connection is opened, it may have looked the host up, or waited for the end of a used one.
-    """
-    if arrived.dialled is None or arrived.life > change.life:
-        return True
-    return arrived.dialled - LONGEST > change.at
+    """Return whether an attempt certainly began after a change."""
+    return arrived.life > change.life or earliest(arrived) > change.at
 
 
 def _trouble(arrived: Arrived, change: Changed) -> str:

@@ -25,6 +25,12 @@ def test_an_attempt_in_flight_may_open_its_connection_later() -> None:
     assert troubles(silence.check, rules(), deleted, arrived(62, 1, dialled=61.0)) != []
 
 
+def test_a_receiver_that_hangs_reads_later_what_was_sent_before() -> None:
+    paused = changed(10, "pause", paused=True)
+    assert troubles(silence.check, rules(), paused, arrived(62, 1, unread_since=9.0)) == []
+    assert troubles(silence.check, rules(), paused, arrived(62, 1, unread_since=11.0)) != []
+
+
 def test_until_another_call_allows_it() -> None:
     calls = changed(10, "pause", paused=True), changed(20, "resume")
     assert troubles(silence.check, rules(), *calls, arrived(21, 1)) == []
