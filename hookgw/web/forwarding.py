@@ -115,7 +115,8 @@ class Forwarder:
         Return the other node's response; ``None`` if this node is to answer.
 
         Raises:
-            Unavailable: the instance moves, or the other node cannot be reached.
+            Unavailable: the instance moves, or the other node cannot be reached, or it is not known here and
+                the database cannot be asked.
         """
         rule = request.url_rule
         if rule is None:
@@ -131,9 +132,8 @@ class Forwarder:
             return await self._forward_to_node(request.args.get("node", ""))
         if place is CallPlace.ANY and "instance" in rule.arguments:
             if self._gateway.instances.find(variables["instance"]) is None:
-                # Another node may have made it a moment ago.
-                with suppress(StorageUnavailable):
-                    await self._gateway.refresh.catch_up()
+                # Another node may have made it a moment ago. Who cannot look must not call it unknown.
+                await self._gateway.refresh.catch_up()
         elif rule.rule == CREATE_RULE:
             exchange = current_exchange()
             body = exchange.whole_body = bytes(await request.body)

@@ -91,12 +91,6 @@ async def loaded(
         for number, witness in enumerate(witnesses):
             await fleet.call("POST", "/instance/create", {"instanceName": f"lane{number}"})
             await fleet.call("POST", f"/webhook/set/lane{number}", {"url": witness.url})
-        last = f"/delivery/list/lane{LANES - 1}"
-        # A node that hears of an instance only after a fault answers 404 until then.
-        with trio.fail_after(30):
-            for node in fleet.nodes:
-                while (await fleet.http.get(f"{node.url}{last}")).status_code != 200:  # noqa: ASYNC110 -- in another process
-                    await trio.sleep(0.05)
         load = Load(fleet, witnesses)
         yield fleet, load
         load.check()
@@ -178,6 +172,8 @@ async def test_calls_are_answered_in_time_though_the_database_is_far_away(
 
     with run_pgbouncer(postgres, "session") as port:
         async with loaded(postgres, schema, tmp_path, pooler=port) as (fleet, _):
+            # No lane's: the account of those has numbers as ids.
+            await fleet.call("POST", "/instance/create", {"instanceName": "spare"})
             for is_new in (False, True, True):
                 for node in fleet.nodes:
                     node.database.delay = lambda: 0.25
@@ -187,7 +183,7 @@ async def test_calls_are_answered_in_time_though_the_database_is_far_away(
                 async with trio.open_nursery() as nursery:
                     for node in fleet.nodes:
                         event, webhook = {"event": "CALL", "data": {}}, {"url": "http://127.0.0.1:9/"}
-                        nursery.start_soon(ask, node, "POST", "/event/emit/lane0", event)
+                        nursery.start_soon(ask, node, "POST", "/event/emit/spare", event)
                         nursery.start_soon(ask, node, "POST", "/webhook/set/other", webhook)
                         nursery.start_soon(ask, node, "GET", "/delivery/list/lane0")
                         nursery.start_soon(ask, node, "GET", "/node/list")

@@ -288,3 +288,20 @@ async def test_a_call_to_a_hidden_node_ends(
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert "may have been carried out" in refused.text
         assert len([line for line in mute.requests if b"POST" in line]) == 1
+
+
+async def test_an_instance_that_a_node_cannot_look_for_is_not_called_unknown(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(version: int | None = None) -> None:
+        await trio.lowlevel.checkpoint()
+        if version is None:  # not for a heartbeat
+            raise StorageUnavailable("The database is slow.")
+
+    async with two_nodes(postgres, schema, tmp_path) as (a, _):
+        headers = {"apikey": KEY}
+        answered = await a.http.get(f"{a.url}/delivery/list/nobody", headers=headers)
+        assert answered.status_code == 404
+        monkeypatch.setattr(a.gateway.refresh, "catch_up", fail)
+        answered = await a.http.get(f"{a.url}/delivery/list/nobody", headers=headers)
+        assert (answered.status_code, "retry-after" in answered.headers) == (503, True)
