@@ -9,7 +9,7 @@ from hookgw.accounts.key_plan import OF_DOCUMENT, OF_TABLE
 from hookgw.instances.fields import CATCH_UP, OPTIONS_REQUEST, SETTINGS, TAGS_SCHEMA
 from hookgw.kernel.fields import request_schema
 from hookgw.kernel.rules import HEADERS
-from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, enum, or_null, ref
+from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, enum, object_schema, or_null, ref
 from hookgw.kernel.signing_keys import Signature
 from hookgw.records.event_filters import FilterOp
 from hookgw.records.registrations import Ordering
@@ -22,15 +22,6 @@ _WEBHOOK = request_schema(
     FIELDS, "A webhook. A missing field stays as it is; a new one needs a URL.", is_patch=True, is_closed=True
 )
 _SETTINGS = request_schema(SETTINGS, "A missing field stays as it is.", is_closed=True)
-
-
-def _object(description: str, properties: dict[str, Schema]) -> Schema:
-    return {
-        "type": "object",
-        "description": description,
-        "additionalProperties": False,
-        "properties": properties,
-    }
 
 
 def _by_name(item: Schema, description: str) -> Schema:
@@ -62,14 +53,17 @@ _TOP: dict[str, Schema] = {
     "keys": or_null(ref("DeclaredKeys"), "Keys of no instance by their names."),
 }
 APPLY_COMPONENTS: dict[str, Schema] = {
-    "ApplyRequest": _object("What should be there. What is missing stays as it is.", _TOP),
-    "DeclaredDefaults": _object(
+    "ApplyRequest": object_schema(
+        "What should be there. What is missing stays as it is.", _TOP, is_closed=True
+    ),
+    "DeclaredDefaults": object_schema(
         "A value of an instance or a webhook replaces the default of the same field; options, settings and "
         "tags are merged.",
         _PARTS | {"webhook": or_null(ref("DeclaredWebhook"), "Fields of every webhook.")},
+        is_closed=True,
     ),
     "DeclaredInstances": _by_name(or_null(ref("DeclaredInstance")), "Instances by their names."),
-    "DeclaredInstance": _object("An instance. A missing field stays as it is.", _PARTS),
+    "DeclaredInstance": object_schema("An instance. A missing field stays as it is.", _PARTS, is_closed=True),
     "DeclaredSettings": _SETTINGS,
     # The limit holds for the tags that remain when each null has removed a default's tag.
     "DeclaredTags": {name: value for name, value in TAGS_SCHEMA.items() if name != "maxProperties"}

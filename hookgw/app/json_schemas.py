@@ -45,8 +45,10 @@ from hookgw.kernel.schema_parts import (
     Schema,
     enum,
     flag,
+    object_schema,
     or_null,
     ref,
+    text_schema,
 )
 from hookgw.keys.fields import KEY
 from hookgw.keys.portal_fields import PORTAL_REQUEST
@@ -58,7 +60,7 @@ from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION, MAX_CONDITIONS
 from hookgw.webhooks.tls import TLS
 
-_text = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
+_text = text_schema(MAX_TEXT)
 _SELECTION: Schema = {
     "since": or_null(MOMENT_SCHEMA, "The first acceptance time, or how long ago that is."),
     "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`."),
@@ -85,159 +87,29 @@ _SELECTION: Schema = {
 }
 _INSTANCES: Schema = {
     "instances": or_null(
-        {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": MAX_INSTANCES,
-            "items": {"type": "string", "minLength": 1, "maxLength": 129},
-        },
+        {"type": "array", "minItems": 1, "maxItems": MAX_INSTANCES, "items": text_schema(129)},
         "Only these instances: names, or beginnings of names followed by `*`.",
     ),
     "tags": or_null(ref("TagsOfInstance"), "Only instances that carry all of these tags."),
 }
-REPLAY: Schema = {
-    "type": "object",
-    "description": "Which deliveries to send again. It needs `since` or `failedSince`.",
-    "additionalProperties": False,
-    "properties": _SELECTION
+REPLAY = object_schema(
+    "Which deliveries to send again. It needs `since` or `failedSince`.",
+    _SELECTION
     | {
         "state": or_null(
             ref("ReplayState"), "dead (the default): dead letters. all: every finished delivery."
         ),
         "finishedSince": or_null(MOMENT_SCHEMA, "Only deliveries that finished at this time or later."),
     },
-}
-
-ERASE: Schema = {
-    "type": "object",
-    "description": "Whose data to erase.",
-    "additionalProperties": False,
-    "required": ["remoteJid"],
-    "properties": {
-        "remoteJid": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": MAX_JID,
-            "pattern": WITHOUT_NUL,
-            "description": "What the network calls the person or the chat, in full.",
-        },
-    },
-}
-
-CANCEL: Schema = {
-    "type": "object",
-    "description": "Which pending deliveries to cancel; without a field, all of the instance.",
-    "additionalProperties": False,
-    "properties": _SELECTION,
-}
-
-RESEND: Schema = {
-    "type": "object",
-    "description": "How to send it again, with data or a URL but not both; without a field, as it was.",
-    "additionalProperties": False,
-    "properties": {
-        "data": {"description": "The data of a new event, for the same registration only."},
-        "url": or_null(URL_SCHEMA, "Send the event there, once, now, and outside the lane."),
-    },
-}
-
-TEST: Schema = {
-    "type": "object",
-    "description": "What to send; without a field, an example of the first kind that the registration wants.",
-    "additionalProperties": False,
-    "properties": {
-        "event": or_null(ref("AnyKindName"), "The kind of the event."),
-        "data": {"description": "Its data; by default, the example of the kind."},
-    },
-}
-
-CONSUMER: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": MAX_CONSUMER,
-    "pattern": CONSUMER_PATTERN,
-}
-CURSOR: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR}
-
-PULL: Schema = {
-    "type": "object",
-    "description": "How many deliveries to fetch, for whom, and how long to wait for them.",
-    "additionalProperties": False,
-    "properties": {
-        "max": or_null(
-            {"type": "integer", "minimum": 1, "maximum": MOST_PULLED}, "The most deliveries; 100 if missing."
-        ),
-        "wait": or_null(DURATION_SCHEMA, "How long to wait for the first one, up to 60s; 0s if missing."),
-        "consumer": or_null(
-            CONSUMER, f"Who fetches: it gets its own lease back. `{DEFAULT_CONSUMER}` if missing."
-        ),
-        "lease": or_null(DURATION_SCHEMA, "For how long they are its own, from 1s to 10m; 60s if missing."),
-        "after": or_null(
-            CURSOR, "Everything up to this cursor is delivered, for a receiver that keeps its own place."
-        ),
-    },
-}
-
-ACKNOWLEDGE: Schema = {
-    "type": "object",
-    "description": "Which deliveries of the consumer's lease are delivered, and which failed.",
-    "additionalProperties": False,
-    "minProperties": 1,
-    "properties": {
-        "consumer": or_null(CONSUMER, f"Who has them. `{DEFAULT_CONSUMER}` if missing."),
-        "cursor": or_null(CURSOR, "Everything up to it is delivered."),
-        "ids": or_null(
-            {"type": "array", "items": CURSOR, "maxItems": MOST_PULLED},
-            "Deliveries that are; the first ones, unless `ordering` is `none`.",
-        ),
-        "failed": or_null(
-            {"type": "array", "items": ref("PullFailure"), "maxItems": MOST_PULLED},
-            "Deliveries that are not.",
-        ),
-        "release": flag("Return the rest of the lease without an attempt; false if missing."),
-    },
-}
-
-PULL_FAILURE: Schema = {
-    "type": "object",
-    "description": "A delivery that its consumer could not work on.",
-    "additionalProperties": False,
-    "required": ["id"],
-    "properties": {
-        "id": CURSOR | {"description": "The delivery's id."},
-        "reason": or_null(
-            {"type": "string", "minLength": 1, "maxLength": MAX_REASON}, "Why, for the list of attempts."
-        ),
-    },
-}
-
-BACKFILL: Schema = {
-    "type": "object",
-    "description": "Which events of the log to send.",
-    "additionalProperties": False,
-    "required": ["since"],
-    "properties": {
-        "since": MOMENT_SCHEMA | {"description": "The first acceptance time, or how long ago that is."},
-        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`; now if missing."),
-        "events": or_null(
-            {"type": "array", "items": ref("AnyKindName")}, "Only these of the registration's kinds."
-        ),
-        "filter": or_null(
-            {"type": "array", "items": ref("FilterCondition"), "maxItems": MAX_CONDITIONS},
-            "Conditions beside those of the registration.",
-        ),
-        "dead": flag("Send its dead letters of that time again, too, in their place."),
-        "dryRun": flag("Only count the events."),
-    },
-}
-
-BACKUP: Schema = {
-    "type": "object",
-    "description": "The backup to make.",
-    "properties": {
-        "name": or_null(NAME_SCHEMA, "The name of the new file, without a dot first; by default, the time."),
-    },
-}
+    is_closed=True,
+)
+CANCEL = object_schema(
+    "Which pending deliveries to cancel; without a field, all of the instance.",
+    _SELECTION,
+    is_closed=True,
+)
+CONSUMER = text_schema(MAX_CONSUMER, pattern=CONSUMER_PATTERN)
+CURSOR = text_schema(MAX_CURSOR)
 
 # The names in the OpenAPI document, which adds the gateway's lists of names (KindName, ConnectorName, …), and
 # the enums of its responses (Ordering, Signature).
@@ -266,21 +138,116 @@ COMPONENTS: dict[str, Schema] = {
     "ReplayState": enum(REPLAY_STATES, "Which deliveries a replay sends."),
     "ReplayRequest": REPLAY,
     "ReplayAllRequest": REPLAY | {"properties": _INSTANCES | REPLAY["properties"]},
-    "ResendRequest": RESEND,
-    "TestRequest": TEST,
+    "ResendRequest": object_schema(
+        "How to send it again, with data or a URL but not both; without a field, as it was.",
+        {
+            "data": {"description": "The data of a new event, for the same registration only."},
+            "url": or_null(URL_SCHEMA, "Send the event there, once, now, and outside the lane."),
+        },
+        is_closed=True,
+    ),
+    "TestRequest": object_schema(
+        "What to send; without a field, an example of the first kind that the registration wants.",
+        {
+            "event": or_null(ref("AnyKindName"), "The kind of the event."),
+            "data": {"description": "Its data; by default, the example of the kind."},
+        },
+        is_closed=True,
+    ),
     "CancelRequest": CANCEL,
     "CancelAllRequest": CANCEL
     | {
         "description": "Which pending deliveries to cancel; without a field, all that the key reaches.",
         "properties": _INSTANCES | CANCEL["properties"],
     },
-    "PullRequest": PULL,
-    "AcknowledgeRequest": ACKNOWLEDGE,
-    "PullFailure": PULL_FAILURE,
-    "BackfillRequest": BACKFILL,
-    "BackupRequest": BACKUP,
+    "PullRequest": object_schema(
+        "How many deliveries to fetch, for whom, and how long to wait for them.",
+        {
+            "max": or_null(
+                {"type": "integer", "minimum": 1, "maximum": MOST_PULLED},
+                "The most deliveries; 100 if missing.",
+            ),
+            "wait": or_null(DURATION_SCHEMA, "How long to wait for the first one, up to 60s; 0s if missing."),
+            "consumer": or_null(
+                CONSUMER, f"Who fetches: it gets its own lease back. `{DEFAULT_CONSUMER}` if missing."
+            ),
+            "lease": or_null(
+                DURATION_SCHEMA, "For how long they are its own, from 1s to 10m; 60s if missing."
+            ),
+            "after": or_null(
+                CURSOR, "Everything up to this cursor is delivered, for a receiver that keeps its own place."
+            ),
+        },
+        is_closed=True,
+    ),
+    "AcknowledgeRequest": object_schema(
+        "Which deliveries of the consumer's lease are delivered, and which failed.",
+        {
+            "consumer": or_null(CONSUMER, f"Who has them. `{DEFAULT_CONSUMER}` if missing."),
+            "cursor": or_null(CURSOR, "Everything up to it is delivered."),
+            "ids": or_null(
+                {"type": "array", "items": CURSOR, "maxItems": MOST_PULLED},
+                "Deliveries that are; the first ones, unless `ordering` is `none`.",
+            ),
+            "failed": or_null(
+                {"type": "array", "items": ref("PullFailure"), "maxItems": MOST_PULLED},
+                "Deliveries that are not.",
+            ),
+            "release": flag("Return the rest of the lease without an attempt; false if missing."),
+        },
+        is_closed=True,
+        minProperties=1,
+    ),
+    "PullFailure": object_schema(
+        "A delivery that its consumer could not work on.",
+        {
+            "id": CURSOR | {"description": "The delivery's id."},
+            "reason": or_null(text_schema(MAX_REASON), "Why, for the list of attempts."),
+        },
+        required=["id"],
+        is_closed=True,
+    ),
+    "BackfillRequest": object_schema(
+        "Which events of the log to send.",
+        {
+            "since": MOMENT_SCHEMA | {"description": "The first acceptance time, or how long ago that is."},
+            "until": or_null(
+                MOMENT_SCHEMA, "The end of the range, excluded, and after `since`; now if missing."
+            ),
+            "events": or_null(
+                {"type": "array", "items": ref("AnyKindName")}, "Only these of the registration's kinds."
+            ),
+            "filter": or_null(
+                {"type": "array", "items": ref("FilterCondition"), "maxItems": MAX_CONDITIONS},
+                "Conditions beside those of the registration.",
+            ),
+            "dead": flag("Send its dead letters of that time again, too, in their place."),
+            "dryRun": flag("Only count the events."),
+        },
+        required=["since"],
+        is_closed=True,
+    ),
+    "BackupRequest": object_schema(
+        "The backup to make.",
+        {
+            "name": or_null(
+                NAME_SCHEMA, "The name of the new file, without a dot first; by default, the time."
+            )
+        },
+    ),
     "MuteRequest": MUTE,
-    "EraseRequest": ERASE,
+    "EraseRequest": object_schema(
+        "Whose data to erase.",
+        {
+            "remoteJid": text_schema(
+                MAX_JID,
+                pattern=WITHOUT_NUL,
+                description="What the network calls the person or the chat, in full.",
+            ),
+        },
+        required=["remoteJid"],
+        is_closed=True,
+    ),
 }
 
 

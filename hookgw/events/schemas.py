@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.kernel.schema_parts import TIME_SCHEMA, WITHOUT_NUL, Schema, or_null, ref
+from hookgw.kernel.schema_parts import TIME_SCHEMA, WITHOUT_NUL, Schema, object_schema, or_null, ref
 from hookgw.records.events import EVENT_ID
 
 EVENT_ID_SCHEMA: Schema = {"type": "string", "pattern": f"^{EVENT_ID.pattern}$"}
@@ -17,11 +17,9 @@ _PASSED_ON: Schema = {
 # The parser refuses times before the epoch.
 _SINCE_1970: Schema = TIME_SCHEMA | {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}
 
-EMITTED_EVENT: Schema = {
-    "type": "object",
-    "description": "An event to deliver.",
-    "required": ["event", "data"],
-    "properties": {
+EMITTED_EVENT = object_schema(
+    "An event to deliver.",
+    {
         "event": ref("KindName") | {"description": "The kind."},
         "data": {"description": "The payload, delivered unchanged."},
         "id": or_null(
@@ -32,7 +30,8 @@ EMITTED_EVENT: Schema = {
         "sender": _PASSED_ON,
         "server_url": _PASSED_ON,
     },
-}
+    required=["event", "data"],
+)
 
 # No component: most languages have no name for a list.
 EMIT: Schema = {

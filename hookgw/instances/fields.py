@@ -26,7 +26,7 @@ from hookgw.kernel.fields import (
 from hookgw.kernel.json_fields import as_object, as_text, duration, text_at_most
 from hookgw.kernel.language import N_
 from hookgw.kernel.masking import MASK
-from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, ref
+from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, object_schema, ref
 from hookgw.kernel.units import DAY
 from hookgw.records.instances import CatchUp
 from hookgw.records.tags import MOST_TAGS, TAG_PART, check_tags, tag_texts
@@ -222,16 +222,14 @@ OPTIONS_REQUEST: Schema = request_schema(
     "Options of the instance and of its connector; null removes one, and a masked secret keeps its value. "
     "Other fields of `/instance/create` are no options.",
 ) | {"additionalProperties": True}
-TAGS_REQUEST: Schema = {
-    "type": "object",
-    "description": "The tags that the instance has from now on.",
-    "additionalProperties": False,
-    "required": ["tags"],
-    "properties": {"tags": ref("TagsOfInstance") | {"description": "All of them; `{}` removes all."}},
-}
-PRESENCE: Schema = {
-    "type": "object",
-    "description": "A presence.",
-    "required": ["presence"],
-    "properties": {"presence": ref("AccountPresence") | {"description": "The presence."}},
-}
+TAGS_REQUEST = object_schema(
+    "The tags that the instance has from now on.",
+    {"tags": ref("TagsOfInstance") | {"description": "All of them; `{}` removes all."}},
+    required=["tags"],
+    is_closed=True,
+)
+PRESENCE = object_schema(
+    "A presence.",
+    {"presence": ref("AccountPresence") | {"description": "The presence."}},
+    required=["presence"],
+)

@@ -20,7 +20,7 @@ from hookgw.kernel.audited import camel
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, duration, one_of, whole_number
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.masking import repr_without
-from hookgw.kernel.schema_parts import DURATION_SCHEMA, Length, Schema, or_null, ref
+from hookgw.kernel.schema_parts import DURATION_SCHEMA, Length, Schema, object_schema, or_null, ref
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import Duration
 
@@ -332,14 +332,12 @@ def read_fields(
 def request_schema(
     table: Iterable[Field], description: str, *, is_patch: bool = False, is_closed: bool = False
 ) -> Schema:
-    required = [field.json for field in table if field.when_set is REQUIRED and not is_patch]
-    return {
-        "type": "object",
-        "description": description,
-        **({"required": required} if required else {}),
-        **({"additionalProperties": False} if is_closed else {}),
-        "properties": {field.json: field.schema(is_patch=is_patch) for field in table},
-    }
+    return object_schema(
+        description,
+        {field.json: field.schema(is_patch=is_patch) for field in table},
+        required=(field.json for field in table if field.when_set is REQUIRED and not is_patch),
+        is_closed=is_closed,
+    )
 
 
 def response_type(name: str, rows: Iterable[Shown], doc: str) -> Any:

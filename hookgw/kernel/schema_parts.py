@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -63,6 +63,31 @@ MOMENT_SCHEMA: Schema = {
     "pattern": rf"^\d{{4}}-\d{{2}}-\d{{2}}[Tt ]|{DURATION_PATTERN}",
     "examples": ["2h", "2026-11-20T12:00:00Z"],
 }
+
+
+def text_schema(most: int, **more: Any) -> Schema:
+    """A string of 1 to so many characters."""
+    return {"type": "string", "minLength": 1, "maxLength": most, **more}
+
+
+def object_schema(
+    description: str,
+    properties: Mapping[str, Schema],
+    *,
+    required: Iterable[str] = (),
+    is_closed: bool = False,
+    **more: Any,
+) -> Schema:
+    """An object. If it ``is_closed``, it must have no other properties."""
+    needed = list(required)
+    return {
+        "type": "object",
+        "description": description,
+        **({"required": needed} if needed else {}),
+        **({"additionalProperties": False} if is_closed else {}),
+        **more,
+        "properties": properties,
+    }
 
 
 def ref(name: str) -> Schema:

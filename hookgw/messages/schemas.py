@@ -5,9 +5,7 @@ See :mod:`hookgw.app.json_schemas` for what they leave out.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from hookgw.kernel.schema_parts import Schema, enum, flag, or_null, ref
+from hookgw.kernel.schema_parts import Schema, enum, flag, object_schema, or_null, ref, text_schema
 from hookgw.messages.requests import (
     DEFAULT_DELAY,
     MAX_COMPONENTS,
@@ -27,25 +25,13 @@ from hookgw.messages.requests import (
 )
 from hookgw.records.messages import MediaKind
 
-
-def _object(description: str, properties: dict[str, Schema], *, required: Collection[str] = ()) -> Schema:
-    schema: Schema = {"type": "object", "description": description}
-    if required:
-        schema["required"] = list(required)
-    return schema | {"properties": properties}
-
-
-_NUMBER: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": MAX_NUMBER,
-    "pattern": r"\S",
-    "description": "A phone number or a chat, in the network's notation.",
-}
+_NUMBER = text_schema(
+    MAX_NUMBER, pattern=r"\S", description="A phone number or a chat, in the network's notation."
+)
 _LINE: Schema = {"type": "string", "maxLength": MAX_LINE}
-_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_LINE}
-_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
-_CHAT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NUMBER}
+_NAME = text_schema(MAX_LINE)
+_TEXT = text_schema(MAX_TEXT)
+_CHAT = text_schema(MAX_NUMBER)
 _MEDIA: Schema = {
     "type": "string",
     "pattern": r"^([Hh][Tt][Tt][Pp][Ss]?://[^\s]+|(data:[^,]*;base64,)?[A-Za-z0-9+/\s]+=*\s*)$",
@@ -53,10 +39,10 @@ _MEDIA: Schema = {
     "URL with base64.",
 }
 
-_ID: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID, "description": "The network's id."}
+_ID = text_schema(MAX_ID, description="The network's id.")
 _FROM_ME = flag("Whether the account itself sent it.")
 _PARTICIPANT = or_null({"type": "string", "maxLength": MAX_NUMBER}, "Who sent it, in a group.")
-MESSAGE_KEY: Schema = _object(
+MESSAGE_KEY: Schema = object_schema(
     "A message.",
     {
         "remoteJid": _CHAT | {"description": "The chat."},
@@ -66,27 +52,6 @@ MESSAGE_KEY: Schema = _object(
     },
     required=["remoteJid", "id"],
 )
-QUOTED_KEY: Schema = _object(
-    "A message to reply to; its id is enough if it is of the same chat.",
-    {
-        "id": _ID,
-        "remoteJid": or_null(_CHAT, "The chat."),
-        "fromMe": _FROM_ME,
-        "participant": _PARTICIPANT,
-    },
-    required=["id"],
-)
-QUOTED: Schema = _object(
-    "The message to reply to. An empty object means none.",
-    {
-        "key": or_null(ref("QuotedKey"), "Its key."),
-        "message": or_null(
-            {"type": "object", "additionalProperties": True},
-            "Its content, for networks that do not keep messages.",
-        ),
-    },
-)
-DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `fromMe` is true by default."}
 _NUMBERS: Schema = {"type": "array", "maxItems": MAX_ITEMS, "items": _NUMBER}
 
 
@@ -113,274 +78,270 @@ def _message(
             "mentionsEveryOne": flag("Whether to mention everybody in the group, on networks that can."),
         }
     )
-    return _object(description, properties, required=fields)
+    return object_schema(description, properties, required=fields)
 
 
-SEND_TEXT: Schema = _message(
-    "A text message.",
-    {"text": _TEXT | {"description": "The text to send."}},
-    {
-        "mentioned": _NUMBERS | {"description": "Accounts to mention."},
-        "linkPreview": {
-            "type": "boolean",
-            "description": "Whether the network may show a preview of a link; true if missing.",
-        },
-    },
-)
 _MIMETYPE = _LINE | {"description": "Such as `image/png`."}
-SEND_MEDIA: Schema = _message(
-    "A file.",
-    {"mediatype": ref("MediaKind") | {"description": "What it is sent as."}, "media": _MEDIA},
-    {
-        "mimetype": _MIMETYPE,
-        "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
-        "fileName": _LINE | {"description": "The name to show."},
-    },
-)
 _FILE: Schema = {"type": "string", "format": "binary", "description": "The file."}
 # Each field of a form is a text; "quoted" is JSON in it.
 _QUOTED_TEXT: Schema = {"type": "string", "description": 'As JSON: `{"key": {"id": …}}`.'}
-SEND_MEDIA_FORM: Schema = _object(
-    "A file, as an upload.",
-    {
-        "number": _NUMBER,
-        "mediatype": ref("MediaKind") | {"description": "What it is sent as."},
-        "file": _FILE,
-        "mimetype": _MIMETYPE,
-        "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
-        "fileName": _LINE | {"description": "The name to show."},
-        "quoted": _QUOTED_TEXT,
-        "delay": _DELAY,
-    },
-    required=["number", "mediatype", "file"],
-)
-SEND_AUDIO_FORM: Schema = _object(
-    "A voice message or a sticker, as an upload.",
-    {
-        "number": _NUMBER,
-        "file": _FILE,
-        "mimetype": _MIMETYPE,
-        "quoted": _QUOTED_TEXT,
-        "delay": _DELAY,
-    },
-    required=["number", "file"],
-)
-SEND_AUDIO: Schema = _message(
-    "A voice message.",
-    {"audio": _MEDIA},
-    {
-        "mimetype": _MIMETYPE,
-        "encoding": {
-            "type": "boolean",
-            "description": "Whether the network may convert it into the form that it wants; true if missing.",
-        },
-    },
-)
-SEND_STICKER: Schema = _message("A sticker.", {"sticker": _MEDIA}, {"mimetype": _MIMETYPE})
-SEND_LOCATION: Schema = _message(
-    "A place.",
-    {
-        "latitude": {"type": "number", "minimum": -90, "maximum": 90, "description": "In degrees."},
-        "longitude": {"type": "number", "minimum": -180, "maximum": 180, "description": "In degrees."},
-    },
-    {
-        "name": _LINE | {"description": "A text to show."},
-        "address": _LINE | {"description": "A text to show."},
-    },
-)
-CONTACT_CARD: Schema = _object(
-    "A person's card.",
-    {
-        "fullName": _NAME | {"description": "The name to show."},
-        "phoneNumber": or_null(_NUMBER, "In international form."),
-        "organization": or_null(_LINE, "A text to show."),
-        "email": or_null(_LINE, "A text to show."),
-        "url": or_null(_LINE, "A text to show."),
-    },
-    required=["fullName"],
-)
-SEND_CONTACT: Schema = _message(
-    "Cards of people.",
-    {
-        "contact": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": MAX_CONTACTS,
-            "items": ref("ContactCard"),
-            "description": "The cards.",
-        }
-    },
-    {},
-)
-SEND_REACTION: Schema = _object(
-    "A reaction to a message.",
-    {
-        "key": ref("MessageKey") | {"description": "The message."},
-        "reaction": {
-            "type": "string",
-            "maxLength": MAX_REACTION,
-            "description": "An emoji; empty to take the reaction back.",
-        },
-    },
-    required=["key", "reaction"],
-)
-SEND_TEMPLATE: Schema = _message(
-    "A message that the network has approved beforehand.",
-    {
-        "name": _NAME | {"description": "The template's name."},
-        "language": _NAME | {"description": "Such as `pt_BR`."},
-    },
-    {
-        "components": {
-            "type": "array",
-            "maxItems": MAX_COMPONENTS,
-            "items": {"type": "object", "additionalProperties": True},
-            "description": "The values for its placeholders, as the network defines them.",
-        }
-    },
-)
-READ_MESSAGES: Schema = _object(
-    "Messages to mark as read.",
-    {
-        "readMessages": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": MAX_ITEMS,
-            "items": ref("MessageKey"),
-            "description": "The messages.",
-        },
-    },
-    required=["readMessages"],
-)
-SEND_PRESENCE: Schema = _object(
-    "A presence to show in a chat.",
-    {
-        "number": _NUMBER,
-        "presence": ref("ChatPresence") | {"description": "The presence."},
-        "delay": {
-            "type": ["number", "null"],
-            "minimum": 0,
-            "maximum": MAX_DELAY,
-            "description": f"Milliseconds after which it ends; {DEFAULT_DELAY:,.0f} by default.",
-        },
-    },
-    required=["number", "presence"],
-)
-UPDATE_MESSAGE: Schema = _object(
-    "A new text for a message.",
-    {
-        "number": or_null(_NUMBER, "The chat; that of the message if missing."),
-        "key": ref("MessageKey") | {"description": "The message; `fromMe` is true by default."},
-        "text": _TEXT | {"description": "The new text."},
-    },
-    required=["key", "text"],
-)
-NUMBERS: Schema = _object(
-    "Numbers to look up.",
-    {"numbers": _NUMBERS | {"minItems": 1, "description": "The numbers."}},
-    required=["numbers"],
-)
 _COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
-CHAT_FILTER: Schema = _object(
-    "Which chats or contacts.",
-    {
-        "remoteJid": or_null(_CHAT, "Only this one; the part before the `@` is enough."),
-        "pushName": or_null(_NAME, "Only with this name."),
-    },
-)
-CHAT_QUERY: Schema = _object(
-    "Which chats or contacts to list; by default all.",
-    {
-        "where": or_null(ref("ChatFilter"), "A filter."),
-        "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
-        "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page."},
-        "skip": _COUNT | {"maximum": MAX_COUNT, "description": "How many are before the first page."},
-    },
-)
 
 _TIME: Schema = {"type": ["string", "null"], "format": "date-time"}
-KEY_FILTER: Schema = _object(
-    "Which keys of messages.",
-    {
-        "id": or_null(_ID, "The network's id."),
-        "remoteJid": or_null(_CHAT, "The chat; the part before the `@` is enough."),
-        "fromMe": flag("Whether the account itself sent it."),
-    },
-)
-TIME_FILTER: Schema = _object(
-    "A span of time. Seconds or milliseconds since the epoch are accepted, too.",
-    {
-        "gte": _TIME | {"description": "From here on."},
-        "lte": _TIME | {"description": "Until here."},
-    },
-)
-MESSAGE_FILTER: Schema = _object(
-    "Which messages.",
-    {
-        "key": or_null(ref("KeyFilter"), "Only with such a key."),
-        "messageType": or_null(_NAME, "Only this kind of content, such as `conversation`."),
-        "messageTimestamp": or_null(ref("TimeFilter"), "When it was sent."),
-        "id": or_null(_ID, "Only the message that has this `id` in an answer."),
-        "source": or_null(_NAME, "Only messages sent with this, such as `android`."),
-    },
-)
-MESSAGE_QUERY: Schema = _object(
-    "Which messages to list; by default all.",
-    {
-        "where": or_null(ref("MessageFilter"), "A filter."),
-        "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
-        "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page; 50 by default."},
-    },
-)
-FILE_MESSAGE: Schema = _object(
-    "The message that has the file.",
-    {
-        "key": ref("QuotedKey")
-        | {"description": "Its key; the id is enough where ids are unique in all chats."}
-    },
-    required=["key"],
-)
-FILE_REQUEST: Schema = _object(
-    "Which file.",
-    {"message": ref("FileMessage") | {"description": "The message that has it."}},
-    required=["message"],
-)
-PICTURE: Schema = _object(
-    "Whose picture.",
-    {"number": _NUMBER},
-    required=["number"],
-)
 
 MESSAGE_COMPONENTS: dict[str, Schema] = {
     "MessageKey": MESSAGE_KEY,
-    "QuotedKey": QUOTED_KEY,
-    "QuotedMessage": QUOTED,
+    "QuotedKey": object_schema(
+        "A message to reply to; its id is enough if it is of the same chat.",
+        {
+            "id": _ID,
+            "remoteJid": or_null(_CHAT, "The chat."),
+            "fromMe": _FROM_ME,
+            "participant": _PARTICIPANT,
+        },
+        required=["id"],
+    ),
+    "QuotedMessage": object_schema(
+        "The message to reply to. An empty object means none.",
+        {
+            "key": or_null(ref("QuotedKey"), "Its key."),
+            "message": or_null(
+                {"type": "object", "additionalProperties": True},
+                "Its content, for networks that do not keep messages.",
+            ),
+        },
+    ),
     "MediaKind": enum([*MediaKind], "What a file is sent as."),
     "ChatPresence": enum(PRESENCES, "A presence in a chat."),
-    "ContactCard": CONTACT_CARD,
-    "SendTextRequest": SEND_TEXT,
-    "SendMediaRequest": SEND_MEDIA,
-    "SendMediaForm": SEND_MEDIA_FORM,
-    "SendAudioRequest": SEND_AUDIO,
-    "SendAudioForm": SEND_AUDIO_FORM,
-    "SendStickerRequest": SEND_STICKER,
-    "SendLocationRequest": SEND_LOCATION,
-    "SendContactRequest": SEND_CONTACT,
-    "SendReactionRequest": SEND_REACTION,
-    "SendTemplateRequest": SEND_TEMPLATE,
-    "MarkReadRequest": READ_MESSAGES,
-    "SendPresenceRequest": SEND_PRESENCE,
-    "UpdateMessageRequest": UPDATE_MESSAGE,
-    "DeleteMessageRequest": DELETE_MESSAGE,
-    "NumbersRequest": NUMBERS,
-    "ChatFilter": CHAT_FILTER,
-    "ChatQueryRequest": CHAT_QUERY,
-    "KeyFilter": KEY_FILTER,
-    "TimeFilter": TIME_FILTER,
-    "MessageFilter": MESSAGE_FILTER,
-    "MessageQueryRequest": MESSAGE_QUERY,
-    "FileMessage": FILE_MESSAGE,
-    "FileRequest": FILE_REQUEST,
-    "PictureRequest": PICTURE,
+    "ContactCard": object_schema(
+        "A person's card.",
+        {
+            "fullName": _NAME | {"description": "The name to show."},
+            "phoneNumber": or_null(_NUMBER, "In international form."),
+            "organization": or_null(_LINE, "A text to show."),
+            "email": or_null(_LINE, "A text to show."),
+            "url": or_null(_LINE, "A text to show."),
+        },
+        required=["fullName"],
+    ),
+    "SendTextRequest": _message(
+        "A text message.",
+        {"text": _TEXT | {"description": "The text to send."}},
+        {
+            "mentioned": _NUMBERS | {"description": "Accounts to mention."},
+            "linkPreview": {
+                "type": "boolean",
+                "description": "Whether the network may show a preview of a link; true if missing.",
+            },
+        },
+    ),
+    "SendMediaRequest": _message(
+        "A file.",
+        {"mediatype": ref("MediaKind") | {"description": "What it is sent as."}, "media": _MEDIA},
+        {
+            "mimetype": _MIMETYPE,
+            "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
+            "fileName": _LINE | {"description": "The name to show."},
+        },
+    ),
+    "SendMediaForm": object_schema(
+        "A file, as an upload.",
+        {
+            "number": _NUMBER,
+            "mediatype": ref("MediaKind") | {"description": "What it is sent as."},
+            "file": _FILE,
+            "mimetype": _MIMETYPE,
+            "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
+            "fileName": _LINE | {"description": "The name to show."},
+            "quoted": _QUOTED_TEXT,
+            "delay": _DELAY,
+        },
+        required=["number", "mediatype", "file"],
+    ),
+    "SendAudioRequest": _message(
+        "A voice message.",
+        {"audio": _MEDIA},
+        {
+            "mimetype": _MIMETYPE,
+            "encoding": {
+                "type": "boolean",
+                "description": "Whether the network may convert it into the form that it wants; "
+                "true if missing.",
+            },
+        },
+    ),
+    "SendAudioForm": object_schema(
+        "A voice message or a sticker, as an upload.",
+        {
+            "number": _NUMBER,
+            "file": _FILE,
+            "mimetype": _MIMETYPE,
+            "quoted": _QUOTED_TEXT,
+            "delay": _DELAY,
+        },
+        required=["number", "file"],
+    ),
+    "SendStickerRequest": _message("A sticker.", {"sticker": _MEDIA}, {"mimetype": _MIMETYPE}),
+    "SendLocationRequest": _message(
+        "A place.",
+        {
+            "latitude": {"type": "number", "minimum": -90, "maximum": 90, "description": "In degrees."},
+            "longitude": {"type": "number", "minimum": -180, "maximum": 180, "description": "In degrees."},
+        },
+        {
+            "name": _LINE | {"description": "A text to show."},
+            "address": _LINE | {"description": "A text to show."},
+        },
+    ),
+    "SendContactRequest": _message(
+        "Cards of people.",
+        {
+            "contact": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": MAX_CONTACTS,
+                "items": ref("ContactCard"),
+                "description": "The cards.",
+            }
+        },
+        {},
+    ),
+    "SendReactionRequest": object_schema(
+        "A reaction to a message.",
+        {
+            "key": ref("MessageKey") | {"description": "The message."},
+            "reaction": {
+                "type": "string",
+                "maxLength": MAX_REACTION,
+                "description": "An emoji; empty to take the reaction back.",
+            },
+        },
+        required=["key", "reaction"],
+    ),
+    "SendTemplateRequest": _message(
+        "A message that the network has approved beforehand.",
+        {
+            "name": _NAME | {"description": "The template's name."},
+            "language": _NAME | {"description": "Such as `pt_BR`."},
+        },
+        {
+            "components": {
+                "type": "array",
+                "maxItems": MAX_COMPONENTS,
+                "items": {"type": "object", "additionalProperties": True},
+                "description": "The values for its placeholders, as the network defines them.",
+            }
+        },
+    ),
+    "MarkReadRequest": object_schema(
+        "Messages to mark as read.",
+        {
+            "readMessages": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": MAX_ITEMS,
+                "items": ref("MessageKey"),
+                "description": "The messages.",
+            },
+        },
+        required=["readMessages"],
+    ),
+    "SendPresenceRequest": object_schema(
+        "A presence to show in a chat.",
+        {
+            "number": _NUMBER,
+            "presence": ref("ChatPresence") | {"description": "The presence."},
+            "delay": {
+                "type": ["number", "null"],
+                "minimum": 0,
+                "maximum": MAX_DELAY,
+                "description": f"Milliseconds after which it ends; {DEFAULT_DELAY:,.0f} by default.",
+            },
+        },
+        required=["number", "presence"],
+    ),
+    "UpdateMessageRequest": object_schema(
+        "A new text for a message.",
+        {
+            "number": or_null(_NUMBER, "The chat; that of the message if missing."),
+            "key": ref("MessageKey") | {"description": "The message; `fromMe` is true by default."},
+            "text": _TEXT | {"description": "The new text."},
+        },
+        required=["key", "text"],
+    ),
+    "DeleteMessageRequest": MESSAGE_KEY
+    | {"description": "The message to delete; `fromMe` is true by default."},
+    "NumbersRequest": object_schema(
+        "Numbers to look up.",
+        {"numbers": _NUMBERS | {"minItems": 1, "description": "The numbers."}},
+        required=["numbers"],
+    ),
+    "ChatFilter": object_schema(
+        "Which chats or contacts.",
+        {
+            "remoteJid": or_null(_CHAT, "Only this one; the part before the `@` is enough."),
+            "pushName": or_null(_NAME, "Only with this name."),
+        },
+    ),
+    "ChatQueryRequest": object_schema(
+        "Which chats or contacts to list; by default all.",
+        {
+            "where": or_null(ref("ChatFilter"), "A filter."),
+            "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
+            "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page."},
+            "skip": _COUNT | {"maximum": MAX_COUNT, "description": "How many are before the first page."},
+        },
+    ),
+    "KeyFilter": object_schema(
+        "Which keys of messages.",
+        {
+            "id": or_null(_ID, "The network's id."),
+            "remoteJid": or_null(_CHAT, "The chat; the part before the `@` is enough."),
+            "fromMe": flag("Whether the account itself sent it."),
+        },
+    ),
+    "TimeFilter": object_schema(
+        "A span of time. Seconds or milliseconds since the epoch are accepted, too.",
+        {
+            "gte": _TIME | {"description": "From here on."},
+            "lte": _TIME | {"description": "Until here."},
+        },
+    ),
+    "MessageFilter": object_schema(
+        "Which messages.",
+        {
+            "key": or_null(ref("KeyFilter"), "Only with such a key."),
+            "messageType": or_null(_NAME, "Only this kind of content, such as `conversation`."),
+            "messageTimestamp": or_null(ref("TimeFilter"), "When it was sent."),
+            "id": or_null(_ID, "Only the message that has this `id` in an answer."),
+            "source": or_null(_NAME, "Only messages sent with this, such as `android`."),
+        },
+    ),
+    "MessageQueryRequest": object_schema(
+        "Which messages to list; by default all.",
+        {
+            "where": or_null(ref("MessageFilter"), "A filter."),
+            "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
+            "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page; 50 by default."},
+        },
+    ),
+    "FileMessage": object_schema(
+        "The message that has the file.",
+        {
+            "key": ref("QuotedKey")
+            | {"description": "Its key; the id is enough where ids are unique in all chats."}
+        },
+        required=["key"],
+    ),
+    "FileRequest": object_schema(
+        "Which file.",
+        {"message": ref("FileMessage") | {"description": "The message that has it."}},
+        required=["message"],
+    ),
+    "PictureRequest": object_schema(
+        "Whose picture.",
+        {"number": _NUMBER},
+        required=["number"],
+    ),
 }
 """The components of the OpenAPI document, by name."""

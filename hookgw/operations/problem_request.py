@@ -6,32 +6,26 @@ from typing import Any
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Fields, as_object, as_text
-from hookgw.kernel.schema_parts import MOMENT_SCHEMA
+from hookgw.kernel.schema_parts import MOMENT_SCHEMA, object_schema, text_schema
 from hookgw.kernel.times import clamp_time, parse_rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.operations.repairs import LONGEST_REASON
 
-Schema = dict[str, Any]
-
-MUTE: Schema = {
-    "type": "object",
-    "description": "Why, and until when.",
-    "required": ["reason", "until"],
-    "properties": {
-        "reason": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": LONGEST_REASON,
-            "description": "Why nobody needs to look at it. The audit keeps it.",
-        },
-        "until": {
-            **MOMENT_SCHEMA,
+MUTE = object_schema(
+    "Why, and until when.",
+    {
+        "reason": text_schema(
+            LONGEST_REASON, description="Why nobody needs to look at it. The audit keeps it."
+        ),
+        "until": MOMENT_SCHEMA
+        | {
             "description": "A time ahead, or a duration from now.",
             "examples": ["7d", "2026-12-24T12:00:00Z"],
         },
     },
-    "additionalProperties": False,
-}
+    required=["reason", "until"],
+    is_closed=True,
+)
 
 
 def parse_mute(body: Any, now: float) -> tuple[str, float]:

@@ -21,7 +21,7 @@ from hookgw.kernel.json_fields import (
     list_of,
     text_up_to,
 )
-from hookgw.kernel.schema_parts import Schema, ref
+from hookgw.kernel.schema_parts import object_schema, ref
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.event_filters import FIELDS, FilterOp, Scalar, split_pointer
 from hookgw.records.event_filters import Condition as StoredCondition
@@ -168,11 +168,9 @@ OPERATIONS = {
     FilterOp.EXISTS: Operation("none", None, "something is at the pointer, which may be `null`"),
 }
 
-CONDITION: Schema = {
-    "type": "object",
-    "description": "A condition on an event.",
-    "required": ["pointer", "op"],
-    "properties": {
+CONDITION = object_schema(
+    "A condition on an event.",
+    {
         "pointer": {
             "type": "string",
             "maxLength": MAX_POINTER,
@@ -185,7 +183,8 @@ CONDITION: Schema = {
             "string for prefix and notPrefix; none for exists and notExists."
         },
     },
-}
+    required=["pointer", "op"],
+)
 
 
 class Condition(Struct, frozen=True):

@@ -12,7 +12,7 @@ from hookgw.kernel.fields import Block, Field, Input, Line, Option, request_sche
 from hookgw.kernel.host_name import parse_host
 from hookgw.kernel.json_fields import check_count, text_up_to
 from hookgw.kernel.masking import MASK
-from hookgw.kernel.schema_parts import Schema
+from hookgw.kernel.schema_parts import text_schema
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.tls_identity import TlsIdentity, as_pem, fits, read_certificates, read_key
 
@@ -112,7 +112,7 @@ def _check_server_name(value: Any, where: str) -> str:
         ) from None
 
 
-_PEM: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_PEM}
+_PEM = text_schema(MAX_PEM)
 _CERTIFICATES = Block(_check_certificates, _PEM | {"pattern": "-----BEGIN CERTIFICATE-----"}, str)
 
 TLS_PARTS = (
@@ -159,7 +159,7 @@ TLS_PARTS = (
     ),
     Field(
         name="server_name",
-        kind=Line(_check_server_name, {"type": "string", "minLength": 1, "maxLength": MAX_SERVER_NAME}, str),
+        kind=Line(_check_server_name, text_schema(MAX_SERVER_NAME), str),
         meaning="The name in the receiver's certificate, if it is not the URL's host.",
         shows="the name in the receiver's certificate.",
         is_optional=True,
