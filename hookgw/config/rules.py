@@ -159,6 +159,10 @@ def _between(low: Any, high: Any) -> Rule:
     return _rule(lambda value: low <= value <= high, f"must be from {low} to {high}, not {{value}}.")
 
 
+def _some_room(otherwise: str) -> Rule:
+    return _rule(lambda value: value >= 2**20, f"must be at least 1MiB, not {{value}}; {otherwise}.")
+
+
 def _parsed_by(parse: Callable[[str], object]) -> Rule:
     """Return a rule for text that a parser must accept; the parser's message is the sentence."""
 
@@ -293,6 +297,7 @@ _limit_of_bytes = _rule(
     lambda value: value == 0 or 1024 <= value <= 2**60,
     "must be from 1KiB to 1073741824GiB, or 0 for no limit, not {value}.",
 )
+_any_size = _rule(lambda value: value <= 2**60, "must be at most 1073741824GiB, not {value}.")
 _named = _rule(
     lambda value: bool(value.strip()) and "\0" not in value, "must not be empty or contain a NUL character."
 )
@@ -366,11 +371,9 @@ _RULES: dict[str, Rule] = {
         "{value!r} is not a name of a schema: write up to 63 of a-z, 0-9 and _, not beginning with a digit.",
     ),
     "storage.retention": _any_time,
-    "storage.history_limit": _rule(
-        lambda value: value >= 2**20, "must be at least 1MiB, not {value}; storage.retention: 0 keeps none."
-    ),
+    "storage.history_limit": _some_room("storage.retention: 0 keeps none"),
     "storage.audit": _any_time,
-    "storage.min_free": _rule(lambda value: value <= 2**60, "must be at most 1073741824GiB, not {value}."),
+    "storage.min_free": _any_size,
     "storage.master_key": lambda value: None if value == CLEAR else _old_master_key(value),
     "storage.old_master_keys": _old_master_key,
     # SQLite stores up to 1 GB in a row: that of an event, or of the body that the envelope and plugins made.
@@ -379,13 +382,9 @@ _RULES: dict[str, Rule] = {
         f"must be at least 1s and at most {_MAX_TIME}, or 0 for never, not {{value}}.",
     ),
     "events.max_data": _between(Size(1024), Size(2**28)),
-    "events.log_limit": _rule(
-        lambda value: value >= 2**20, "must be at least 1MiB, not {value}; events.keep: wanted keeps none."
-    ),
+    "events.log_limit": _some_room("events.keep: wanted keeps none"),
     "events.dedupe": _any_time,
-    "events.dedupe_limit": _rule(
-        lambda value: value >= 2**20, "must be at least 1MiB, not {value}; events.dedupe: 0 keeps no ids."
-    ),
+    "events.dedupe_limit": _some_room("events.dedupe: 0 keeps no ids"),
     "server.body_memory": _between(Size(2**20), Size(2**40)),
     "server.response_memory": _between(Size(8 * 2**20), Size(2**40)),
     "events.max_values": _between(1000, 10_000_000),
@@ -418,9 +417,7 @@ _RULES: dict[str, Rule] = {
     "limits.registration_deliveries": _limit,
     "limits.registration_bytes": _limit_of_bytes,
     "limits.instance_reserved_deliveries": _limit,
-    "limits.instance_reserved_bytes": _rule(
-        lambda value: 0 <= value <= 2**60, "must be at most 1073741824GiB, not {value}."
-    ),
+    "limits.instance_reserved_bytes": _any_size,
     "operations.backlog_threshold": _limit,
     "plugins.folders": _named,
     "plugins.names": _rule(

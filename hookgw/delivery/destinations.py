@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -44,28 +45,25 @@ class DestinationStream:
         self.use_until = use_until
 
     async def send_all(self, data: bytes) -> None:
-        self._check_open()
-        try:
+        with self._in_use():
             taken = self._stream.send_nowait(data)
             await self._stream.send_all(data[taken:])
-        except StreamBroken as error:
-            raise ConnectionResetError(f"The connection broke: {error}.") from error
-        except trio.ClosedResourceError as error:
-            raise ConnectionAbortedError("The connection was closed.") from error
 
     async def receive(self) -> bytes:
-        self._check_open()
-        try:
+        with self._in_use():
             return await self._stream.receive()
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        try:
+            # The number of the closed socket may be that of another one by now.
+            if self._is_closed:
+                raise trio.ClosedResourceError
+            yield
         except StreamBroken as error:
             raise ConnectionResetError(f"The connection broke: {error}.") from error
         except trio.ClosedResourceError as error:
             raise ConnectionAbortedError("The connection was closed.") from error
-
-    def _check_open(self) -> None:
-        # The number of the closed socket may be that of another one by now.
-        if self._is_closed:
-            raise ConnectionAbortedError("The connection was closed.")
 
     def close(self) -> None:
         if not self._is_closed:

@@ -533,49 +533,34 @@ class StartupHooks:
     def _check_options(self, registration: Registration, *, reports: bool) -> list[tuple[str, Sentence]]:
         """Return the plugins that reject their block, each with a sentence; raise ``PluginFailed``."""
         checks = {found.plugin: found for found in self._implementations["hookgw_check_registration"]}
+        enabled = [info.name for info in self._infos.values() if info.enabled]
         problems: list[tuple[str, Sentence]] = []
         for name, block in registration.plugins.items():
-            if name not in checks:
-                info = self._infos.get(name)
-                if info is None:
-                    enabled = [info.name for info in self._infos.values() if info.enabled]
-                    hint = suggestion(name, enabled) or " Remove the block, or add the plugin."
-                    sentence = Sentence("plugin.unknown", "no plugin has this name.{hint}", hint=hint)
-                    problems.append((show_name(name), sentence))
-                elif info.enabled:
-                    problems.append(
-                        (
-                            name,
-                            Sentence(
-                                "plugin.no_registration_options",
-                                "this plugin takes no options for a registration.",
-                            ),
-                        )
-                    )
-                else:
-                    sentence = Sentence(
-                        "plugin.switched_off", "this plugin is switched off. Remove the block."
-                    )
-                    problems.append((name, sentence))
-                continue
-            if not isinstance(block, dict):
+            if name not in self._infos:
+                hint = suggestion(name, enabled) or " Remove the block, or add the plugin."
+                sentence = Sentence("plugin.unknown", "no plugin has this name.{hint}", hint=hint)
+            elif name not in enabled:
+                sentence = Sentence("plugin.switched_off", "this plugin is switched off. Remove the block.")
+            elif name not in checks:
+                sentence = Sentence(
+                    "plugin.no_registration_options", "this plugin takes no options for a registration."
+                )
+            elif not isinstance(block, dict):
                 # Its type only: the value may be a secret.
-                problems.append(
-                    (
-                        name,
-                        Sentence(
-                            "plugin.options_not_object", "must be an object, not {kind}.", kind=kind_of(block)
-                        ),
+                sentence = Sentence(
+                    "plugin.options_not_object", "must be an object, not {kind}.", kind=kind_of(block)
+                )
+            else:
+                try:
+                    shown = registration.detached()
+                    self.boundary.call(
+                        checks[name], shown.plugins[name], shown, passes=_REJECTIONS, reports=reports
                     )
-                )
-                continue
-            try:
-                shown = registration.detached()
-                self.boundary.call(
-                    checks[name], shown.plugins[name], shown, passes=_REJECTIONS, reports=reports
-                )
-            except _REJECTIONS as error:
-                problems.append((name, self._sentence(error, registration)))
+                except _REJECTIONS as error:
+                    sentence = self._sentence(error, registration)
+                else:
+                    continue
+            problems.append((show_name(name), sentence))
         return problems
 
     def secrets_of(self, registration: Registration) -> set[str]:

@@ -244,27 +244,23 @@ class StandardWebhooks(Scheme):
             raise ProofRefused(str(error).replace("webhook-", names)) from None
 
 
+def _standard_webhooks(name: str) -> Scheme:
+    return StandardWebhooks(
+        header=f"{name}-signature",
+        encoding="base64",
+        signed=f"{{{name}-id}}.{{time}}.{{body}}",
+        prefix="v1,",
+        time=f"{name}-timestamp",
+        tolerance=SIGNATURE_TOLERANCE,
+        event_id=f"{HEADER}{name}-id",
+    )
+
+
 DEFAULT = "standard-webhooks"
 
 SCHEMES: Mapping[str, Scheme] = {
-    DEFAULT: StandardWebhooks(
-        header="webhook-signature",
-        encoding="base64",
-        signed="{webhook-id}.{time}.{body}",
-        prefix="v1,",
-        time="webhook-timestamp",
-        tolerance=SIGNATURE_TOLERANCE,
-        event_id=f"{HEADER}webhook-id",
-    ),
-    "svix": StandardWebhooks(
-        header="svix-signature",
-        encoding="base64",
-        signed="{svix-id}.{time}.{body}",
-        prefix="v1,",
-        time="svix-timestamp",
-        tolerance=SIGNATURE_TOLERANCE,
-        event_id=f"{HEADER}svix-id",
-    ),
+    DEFAULT: _standard_webhooks("webhook"),
+    "svix": _standard_webhooks("svix"),
     "github": Scheme(
         header="x-hub-signature-256",
         encoding="hex",
