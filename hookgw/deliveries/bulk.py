@@ -99,18 +99,29 @@ class BulkJobs:
         self._makes = {JobKind.REPLAY: self._replays.job, JobKind.CANCEL: self._cancellations.job}
         self._starts = {JobKind.REPLAY: self._replays.replay, JobKind.CANCEL: self._cancellations.cancel}
 
-    async def start(self, kind: JobKind, selection: DeliverySelection) -> Job:
-        """Replay or cancel in all instances that a selection has: events that were accepted before the call.
+    async def start_in(
+        self, kind: JobKind, names: Sequence[str], selection: DeliverySelection, *, without_global: bool
+    ) -> Job | None:
+        """Replay or cancel in the instances that a selection has, which are ``names``.
 
-        Neither a cancelled caller nor a restart stops it. A replay of an instance that is under way is waited
-        for.
+        Of several instances, it takes events that were accepted before the call. Neither a cancelled caller
+        nor a restart stops it, and a replay of an instance that is under way is waited for.
 
         Returns:
-            The job, which may still run; see :meth:`Jobs.wait`.
+            The job, which may still run (see :meth:`Jobs.wait`); ``None`` if nothing can be selected.
 
         Raises:
             Unavailable: the disk refused, and nothing is done; or the gateway is closing.
+            As :meth:`Replays.replay` and :meth:`Cancellations.cancel` do, for one instance.
         """
+        if len(names) > 1:
+            return await self._start(kind, selection)
+        found = for_one(selection, self._registry, names[0]) if names else None
+        if found is None:
+            return None
+        return await self._starts[kind](names[0], found, without_global=without_global, waits=True)
+
+    async def _start(self, kind: JobKind, selection: DeliverySelection) -> Job:
         # Parts begin one after another, and each would have another end.
         now = self._clock.steady() + _BEHIND
         chosen = msgspec.structs.replace(selection, until=min(selection.until or now, now))
@@ -127,23 +138,6 @@ class BulkJobs:
             await self._store.put_job(job, audit=[entry])
             running = self._jobs.start(job, None, is_stored=True)
         return await self._jobs.wait(running)
-
-    async def start_in(
-        self, kind: JobKind, names: Sequence[str], selection: DeliverySelection, *, without_global: bool
-    ) -> Job | None:
-        """Replay or cancel in the instances that a selection has, which are ``names``.
-
-        Several are one job over them; ``None`` if nothing can be selected.
-
-        Raises:
-            As :meth:`start`, :meth:`Replays.replay` and :meth:`Cancellations.cancel` do.
-        """
-        if len(names) > 1:
-            return await self.start(kind, selection)
-        found = for_one(selection, self._registry, names[0]) if names else None
-        if found is None:
-            return None
-        return await self._starts[kind](names[0], found, without_global=without_global, waits=True)
 
     def begin(self, of_one: Begin, nodes: AllNodes, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Return the work of a job: that of ``of_one``, or of this if it is over several instances."""

@@ -20,8 +20,7 @@ class DeliveryService:
         resend_edited, send_elsewhere, send_event, send_event_elsewhere, origin_of: see
             :class:`~hookgw.deliveries.edited.EditedDeliveries`.
         cancel, cancel_one: see :class:`~hookgw.deliveries.cancellation.Cancellations`.
-        replay_all, cancel_all: in several instances; see :class:`~hookgw.deliveries.bulk.BulkJobs`.
-        replay_in, cancel_in: in those that are given; see :meth:`~hookgw.deliveries.bulk.BulkJobs.start_in`.
+        replay_in, cancel_in: in several instances; see :meth:`~hookgw.deliveries.bulk.BulkJobs.start_in`.
         count_replayable, count_cancellable: see :class:`~hookgw.deliveries.dry_run.DryRuns`.
     """
 
@@ -40,11 +39,9 @@ class DeliveryService:
         self.send_event = edited.send_event
         self.send_event_elsewhere = edited.send_event_elsewhere
         self.replay = replays.replay
-        self.replay_all = partial(bulk.start, JobKind.REPLAY)
         self.count_replayable = partial(dry_runs.count, count=replays.count)
         self.cancel = cancellations.cancel
         self.cancel_one = cancellations.cancel_one
-        self.cancel_all = partial(bulk.start, JobKind.CANCEL)
         self.replay_in = partial(bulk.start_in, JobKind.REPLAY)
         self.cancel_in = partial(bulk.start_in, JobKind.CANCEL)
         self.count_cancellable = partial(dry_runs.count, count=cancellations.count)

@@ -1,7 +1,5 @@
 """Replays and cancellations over several instances, and jobs that are paused, resumed and cancelled."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +65,19 @@ async def ended(kit: GatewayKit, clock: MockClock, kind: JobKind = JobKind.REPLA
         await pass_time(clock)
 
 
-@asynccontextmanager
-async def called(
-    call: Callable[..., Awaitable[Job]], *given: Any, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[None]:
-    """Make a call that answers with its job at once."""
+async def begin(
+    kit: GatewayKit,
+    selection: DeliverySelection,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: JobKind = JobKind.REPLAY,
+) -> None:
+    """Begin a job over the shops; the call answers at once."""
     monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0)
-    assert (await call(*given)).is_running
-    yield
+    deliveries = kit.gateway.deliveries
+    call = deliveries.replay_in if kind is JobKind.REPLAY else deliveries.cancel_in
+    job = await call(SHOPS, selection, without_global=False)
+    assert job is not None
+    assert job.is_running
 
 
 class Held:
@@ -105,8 +108,8 @@ async def test_each_instance_gets_its_own_in_their_order(
     monkeypatch.setattr(steps, "REPLAY_STEP", 2)
     ids = await dead_letters(hookgw_gateway, hookgw_receiver)
     gateway = hookgw_gateway.gateway
-    async with called(gateway.deliveries.replay_all, EVER, monkeypatch=monkeypatch):
-        job = await ended(hookgw_gateway, hookgw_clock)
+    await begin(hookgw_gateway, EVER, monkeypatch)
+    job = await ended(hookgw_gateway, hookgw_clock)
     assert (job.done, job.instances, job.instances_done, job.warning) == (9, 3, 3, None)
     assert received(hookgw_receiver) == {name: ids[name] for name in SHOPS}
     parts = [one for one in gateway.jobs.all() if one.parent == job.id]
@@ -127,14 +130,14 @@ async def test_what_is_accepted_after_the_call_takes_no_part(
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     held = Held(monkeypatch, hookgw_gateway, *SHOPS)
-    async with called(hookgw_gateway.gateway.deliveries.replay_all, EVER, monkeypatch=monkeypatch):
-        hookgw_clock.jump(1)
-        hookgw_receiver.default = answer(400)
-        await hookgw_gateway.emit("CALL", {}, instance="loja2")
-        await hookgw_gateway.settled()
-        hookgw_receiver.default = answer()
-        held.go_on.set()
-        assert (await ended(hookgw_gateway, hookgw_clock)).done == 3
+    await begin(hookgw_gateway, EVER, monkeypatch)
+    hookgw_clock.jump(1)
+    hookgw_receiver.default = answer(400)
+    await hookgw_gateway.emit("CALL", {}, instance="loja2")
+    await hookgw_gateway.settled()
+    hookgw_receiver.default = answer()
+    held.go_on.set()
+    assert (await ended(hookgw_gateway, hookgw_clock)).done == 3
 
 
 async def test_a_replay_that_is_under_way_is_waited_for(
@@ -149,14 +152,14 @@ async def test_a_replay_that_is_under_way_is_waited_for(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gateway.deliveries.replay, "loja2", DeliverySelection(since=0.0))
         await held.begun.wait()
-        async with called(gateway.deliveries.replay_all, everything, monkeypatch=monkeypatch):
-            while whole(hookgw_gateway).instances_done < 2:
-                await pass_time(hookgw_clock)
-            assert "loja2" not in received(hookgw_receiver)
-            with pytest.raises(Conflict, match="under way"):
-                await gateway.deliveries.replay("loja2", DeliverySelection(since=0.0))
-            held.go_on.set()
-            await ended(hookgw_gateway, hookgw_clock)
+        await begin(hookgw_gateway, everything, monkeypatch)
+        while whole(hookgw_gateway).instances_done < 2:
+            await pass_time(hookgw_clock)
+        assert "loja2" not in received(hookgw_receiver)
+        with pytest.raises(Conflict, match="under way"):
+            await gateway.deliveries.replay("loja2", DeliverySelection(since=0.0))
+        held.go_on.set()
+        await ended(hookgw_gateway, hookgw_clock)
     # The first one, then again what had been delivered by then: never mixed.
     found = received(hookgw_receiver)["loja2"]
     assert found[:3] == ids["loja2"]
@@ -172,9 +175,9 @@ async def test_a_stop_of_hookgw_sends_nothing_twice_and_the_next_start_goes_on(
     async with open_kit(tmp_path) as kit:
         ids = await dead_letters(kit, hookgw_receiver)
         Held(monkeypatch, kit, "loja2")
-        async with called(kit.gateway.deliveries.replay_all, everything, monkeypatch=monkeypatch):
-            while len(received(hookgw_receiver)) < 2:
-                await pass_time(hookgw_clock)
+        await begin(kit, everything, monkeypatch)
+        while len(received(hookgw_receiver)) < 2:
+            await pass_time(hookgw_clock)
     async with open_kit(tmp_path) as kit:
         job = await ended(kit, hookgw_clock)
         assert (job.done, job.instances_done) == (9, 3)
@@ -188,9 +191,9 @@ async def test_a_part_without_a_record_is_not_begun_again(
     async with open_kit(tmp_path) as kit:
         ids = await dead_letters(kit, hookgw_receiver)
         Held(monkeypatch, kit, "loja2")
-        async with called(kit.gateway.deliveries.replay_all, everything, monkeypatch=monkeypatch):
-            while len(received(hookgw_receiver)) < 2:
-                await pass_time(hookgw_clock)
+        await begin(kit, everything, monkeypatch)
+        while len(received(hookgw_receiver)) < 2:
+            await pass_time(hookgw_clock)
         await kit.settled()
         store = kit.gateway.store
         lost = [
@@ -209,15 +212,15 @@ async def test_a_paused_job_holds_its_parts_also_after_a_restart(
     async with open_kit(tmp_path) as kit:
         ids = await dead_letters(kit, hookgw_receiver)
         held = Held(monkeypatch, kit, *SHOPS, first=1)
-        async with called(kit.gateway.deliveries.replay_all, EVER, monkeypatch=monkeypatch):
-            await held.begun.wait()
-            await order(kit, JobOrder.PAUSE)
-            await passed_on(kit, hookgw_clock)
-            held.go_on.set()
-            parts = [part.id for part in whole(kit).parts]
-            while not all(getattr(kit.gateway.jobs.find(part), "is_paused", True) for part in parts):
-                await pass_time(hookgw_clock)
-            assert all(len(found) <= 1 for found in received(hookgw_receiver).values())
+        await begin(kit, EVER, monkeypatch)
+        await held.begun.wait()
+        await order(kit, JobOrder.PAUSE)
+        await passed_on(kit, hookgw_clock)
+        held.go_on.set()
+        parts = [part.id for part in whole(kit).parts]
+        while not all(getattr(kit.gateway.jobs.find(part), "is_paused", True) for part in parts):
+            await pass_time(hookgw_clock)
+        assert all(len(found) <= 1 for found in received(hookgw_receiver).values())
     async with open_kit(tmp_path) as kit:
         for _ in range(10):
             await pass_time(hookgw_clock)
@@ -237,12 +240,12 @@ async def test_a_cancelled_job_sends_no_more(
     monkeypatch.setattr(steps, "REPLAY_STEP", 1)
     await dead_letters(hookgw_gateway, hookgw_receiver)
     held = Held(monkeypatch, hookgw_gateway, *SHOPS, first=1)
-    async with called(hookgw_gateway.gateway.deliveries.replay_all, EVER, monkeypatch=monkeypatch):
-        await held.begun.wait()
-        await order(hookgw_gateway, JobOrder.CANCEL)
-        await passed_on(hookgw_gateway, hookgw_clock)
-        held.go_on.set()
-        job = await ended(hookgw_gateway, hookgw_clock)
+    await begin(hookgw_gateway, EVER, monkeypatch)
+    await held.begun.wait()
+    await order(hookgw_gateway, JobOrder.CANCEL)
+    await passed_on(hookgw_gateway, hookgw_clock)
+    held.go_on.set()
+    job = await ended(hookgw_gateway, hookgw_clock)
     assert job.is_cancelled
     assert job.done <= 3
     assert all(len(found) <= 1 for found in received(hookgw_receiver).values())
@@ -303,8 +306,8 @@ async def test_pending_deliveries_of_several_instances_are_cancelled(
     some = DeliverySelection(instances=("loja*",))
     counted = await gateway.deliveries.count_cancellable([*SHOPS], some)
     assert counted == (6, {name: {"default": 2} for name in SHOPS}, True)
-    async with called(gateway.deliveries.cancel_all, some, monkeypatch=monkeypatch):
-        assert (await ended(hookgw_gateway, hookgw_clock, JobKind.CANCEL)).done == 6
+    await begin(hookgw_gateway, some, monkeypatch, JobKind.CANCEL)
+    assert (await ended(hookgw_gateway, hookgw_clock, JobKind.CANCEL)).done == 6
     assert gateway.backlog.count == 2
 
 
@@ -316,11 +319,11 @@ async def test_an_instance_that_is_deleted_meanwhile_is_in_the_warning(
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver)
     held = Held(monkeypatch, hookgw_gateway, "loja2")
-    async with called(hookgw_gateway.gateway.deliveries.replay_all, EVER, monkeypatch=monkeypatch):
-        await held.begun.wait()
-        await hookgw_gateway.gateway.instances.delete("loja2")
-        held.go_on.set()
-        job = await ended(hookgw_gateway, hookgw_clock)
+    await begin(hookgw_gateway, EVER, monkeypatch)
+    await held.begun.wait()
+    await hookgw_gateway.gateway.instances.delete("loja2")
+    held.go_on.set()
+    job = await ended(hookgw_gateway, hookgw_clock)
     assert job.instances_done == 3
     assert job.warning == "Failed: loja2: The instance was deleted."
 

@@ -23,7 +23,7 @@ from hookgw import (
     Unavailable,
 )
 from hookgw.testing import FakeConnector
-from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
+from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, connected, running
 from tests.public.concurrency import virtual_clock
 from tests.public.instances import (
     CALL_TIMEOUT,
@@ -69,8 +69,7 @@ def service_of(world: World, instance: Instance = SHOP) -> MessageService:
 
 async def test_a_repetition_waits_for_the_send_in_progress() -> None:
     connector = Slow()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service, results, ended = service_of(world), [], []
 
         async def send() -> None:
@@ -91,8 +90,7 @@ async def test_a_repetition_waits_for_the_send_in_progress() -> None:
 
 async def test_a_repetition_of_a_send_whose_caller_left() -> None:
     connector = Slow()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service, ended = service_of(world), []
         with trio.move_on_after(1):
             await service.send("shop", HI, key="k", on_ended=lambda: ended.append("x"))
@@ -104,8 +102,7 @@ async def test_a_repetition_of_a_send_whose_caller_left() -> None:
 
 
 async def test_a_failed_send_is_tried_again_with_the_same_key() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         service = service_of(world)
         world.connector.refusal = "Too fast."
         with pytest.raises(NetworkRefused):
@@ -117,8 +114,7 @@ async def test_a_failed_send_is_tried_again_with_the_same_key() -> None:
 
 async def test_a_send_that_gets_no_answer_keeps_its_key_for_the_network() -> None:
     connector = Slow()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         began = trio.current_time()
         with pytest.raises(NetworkRefused, match="did not answer within 30 s"):
@@ -130,8 +126,7 @@ async def test_a_send_that_gets_no_answer_keeps_its_key_for_the_network() -> Non
 
 
 async def test_a_send_is_remembered_for_a_while() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         service = service_of(world)
         first = await service.send("shop", HI, key="k")
         await trio.sleep(KEPT_SECONDS)
@@ -142,8 +137,7 @@ async def test_a_send_is_remembered_for_a_while() -> None:
 
 
 async def test_a_remembered_send_needs_no_connection() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         service = service_of(world)
         first = await service.send("shop", HI, key="k")
         await world.connectors.stop("shop")
@@ -166,8 +160,7 @@ FILE = MediaMessage(number="55", kind=MediaKind.IMAGE, content=b"1")
     ],
 )
 async def test_a_key_belongs_to_one_message(first: Message, second: Message) -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         service = service_of(world)
         sent = await service.send("shop", first, key="k")
         assert await service.send("shop", first, key="k") == sent
@@ -178,8 +171,7 @@ async def test_a_key_belongs_to_one_message(first: Message, second: Message) -> 
 async def test_what_is_remembered_is_bounded() -> None:
     connector = Slow()
     connector.free.set()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         for number in range(MOST_SENDS + 1):
             await service.send("shop", HI, key=f"k{number}")
@@ -192,8 +184,7 @@ async def test_what_is_remembered_is_bounded() -> None:
 
 
 async def test_the_instances_that_sent_last_are_remembered() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         registry = OneInstance(SHOP)
         service = MessageService(
             cast("Any", registry), world.connectors, Catalog(BUILT_IN_KINDS), virtual_clock()
@@ -210,8 +201,7 @@ async def test_the_instances_that_sent_last_are_remembered() -> None:
 async def test_what_all_instances_have_sent_is_remembered_within_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         size = len(msgspec.json.encode(await service_of(world).send("shop", HI)))
         monkeypatch.setattr("hookgw.instances.connectors.recent_sends.MOST_MEMORY", 4 * size + 3)
         registry = OneInstance(SHOP)
@@ -254,8 +244,7 @@ async def test_a_fault_in_a_call_ends_only_the_call() -> None:
     def fail() -> None:
         raise RuntimeError("a fault in hookgw")
 
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         service = service_of(world)
         with capture_logs() as logs:
             assert (await service.send("shop", HI, on_ended=fail))["key"]
@@ -272,16 +261,14 @@ async def test_a_presence_may_take_as_long_as_it_is_shown() -> None:
         ) -> None:
             await trio.sleep(delay)
 
-    async with running(Typing()) as world:
-        await world.connect()
+    async with connected(Typing()) as world:
         began = trio.current_time()
         await service_of(world).show_presence("shop", "composing", number="55", delay=120)
         assert trio.current_time() - began == 120
 
 
 async def test_calls_are_refused_while_the_events_of_many_cannot_be_stored() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         await wait_all_tasks_blocked()
         service = service_of(world)
         world.intake.errors = [Unavailable("full", retry_after=60) for _ in range(MOST_UNSTORED_CALLS)]
@@ -314,8 +301,7 @@ async def test_calls_are_refused_while_the_events_of_many_cannot_be_stored() -> 
 async def test_the_calls_in_progress_are_limited() -> None:
     """While events can be stored, there may be more of them: a network may be slow."""
     connector = Slow()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         async with trio.open_nursery() as callers:
             for _ in range(MOST_CALLS):
@@ -330,8 +316,7 @@ async def test_the_calls_in_progress_are_limited() -> None:
 
 
 async def test_a_call_without_events_does_not_wait_for_room() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         await wait_all_tasks_blocked()
         world.intake.errors = [Unavailable("disk full", retry_after=60)]
         began = trio.current_time()

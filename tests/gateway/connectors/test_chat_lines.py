@@ -8,7 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Conflict, Invalid, MediaKind, MediaMessage, Message, NetworkRefused, Session, TextMessage
 from hookgw.testing import FakeConnector
-from tests.gateway.connectors.test_runner import running
+from tests.gateway.connectors.test_runner import connected
 from tests.gateway.test_messages import service_of
 from tests.public.instances import CALL_TIMEOUT, MOST_CALLS, NOT_WANTED
 from tests.public.kernel import TooManyRequests
@@ -45,8 +45,7 @@ class Timed(FakeConnector):
 
 async def test_a_presence_is_shown_then_the_message_is_sent() -> None:
     connector = Timed()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service, start = service_of(world), trio.current_time()
         await service.send("shop", text("hi", delay=2.5))
         voice = MediaMessage(number=ANA, kind=MediaKind.AUDIO, content=b"x", is_voice=True, delay=1)
@@ -72,8 +71,7 @@ async def test_without_a_presence_the_message_is_sent_all_the_same(connector: An
         error = NetworkRefused("No.") if connector == "refuses" else RuntimeError("a bug")
         connector = Timed()
         connector.faults["set_presence"] = error
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         start = trio.current_time()
         await service_of(world).send("shop", text("hi", delay=2))
         assert connector.log[-1] == (start + 2, "hi")
@@ -81,16 +79,14 @@ async def test_without_a_presence_the_message_is_sent_all_the_same(connector: An
 
 async def test_the_delay_is_outside_the_networks_own_time() -> None:
     connector = Timed(takes=CALL_TIMEOUT - 1)
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         await service_of(world).send("shop", text("hi", delay=60))
         assert len(connector.sent) == 1
 
 
 async def test_later_sends_to_the_chat_wait_in_order_and_others_do_not() -> None:
     connector = Timed(takes=0.5)
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service, start = service_of(world), trio.current_time()
         messages = [
             text("first", delay=3),
@@ -111,8 +107,7 @@ async def test_later_sends_to_the_chat_wait_in_order_and_others_do_not() -> None
 
 async def test_a_failed_send_lets_the_next_one_go_on() -> None:
     connector = Timed()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         connector.refusal = Invalid("No.")
         async with trio.open_nursery() as nursery:
@@ -130,8 +125,7 @@ async def test_a_failed_send_lets_the_next_one_go_on() -> None:
 
 async def test_it_is_not_sent_if_the_caller_has_gone() -> None:
     connector = Timed()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         ended: list[str] = []
         with trio.move_on_after(1):
@@ -147,8 +141,7 @@ async def test_it_is_not_sent_if_the_caller_has_gone() -> None:
 @pytest.mark.parametrize("is_last", [False, True])
 async def test_who_leaves_the_line_lets_nobody_overtake_those_before(is_last: bool) -> None:
     connector = Timed()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service, start = service_of(world), trio.current_time()
         async with trio.open_nursery() as nursery:
 
@@ -169,8 +162,7 @@ async def test_who_leaves_the_line_lets_nobody_overtake_those_before(is_last: bo
 
 async def test_it_is_not_sent_if_the_client_has_closed_its_connection() -> None:
     connector = Timed()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         leaves = trio.current_time() + 2.5
         with pytest.raises(Conflict, match=NOT_WANTED):
@@ -181,8 +173,7 @@ async def test_it_is_not_sent_if_the_client_has_closed_its_connection() -> None:
 
 async def test_a_repetition_that_is_still_there_gets_it_sent() -> None:
     connector = Timed()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         results = []
         async with trio.open_nursery() as nursery:
@@ -202,8 +193,7 @@ async def test_a_repetition_that_is_still_there_gets_it_sent() -> None:
 
 async def test_it_is_not_sent_over_another_connection() -> None:
     connector = Timed()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         async with trio.open_nursery() as nursery:
 
@@ -219,8 +209,7 @@ async def test_it_is_not_sent_over_another_connection() -> None:
 
 async def test_sends_that_wait_are_calls_in_progress() -> None:
     connector = Timed()
-    async with running(connector) as world:
-        await world.connect()
+    async with connected(connector) as world:
         service = service_of(world)
         async with trio.open_nursery() as nursery:
             for number in range(MOST_CALLS):

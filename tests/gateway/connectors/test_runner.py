@@ -152,6 +152,13 @@ async def running(connector: FakeConnector | None = None) -> AsyncIterator[World
         nursery.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def connected(connector: FakeConnector | None = None) -> AsyncIterator[World]:
+    async with running(connector) as world:
+        await world.connect()
+        yield world
+
+
 async def show_code(session: Session) -> None:
     await session.set_state(ConnectionState.CONNECTING)
     await session.show_qr_code(CODE)
@@ -189,8 +196,7 @@ async def test_a_code_without_a_pairing_code() -> None:
     async def script(session: Session) -> None:
         await session.show_qr_code(QRCode(code="c", base64="b"))
 
-    async with running(FakeConnector(script=script)) as world:
-        await world.connect()
+    async with connected(FakeConnector(script=script)) as world:
         await wait_all_tasks_blocked()
         shown = {"instance": "shop", "pairingCode": None, "code": "c", "base64": "b"}
         assert world.intake.events[0].data["qrcode"] == shown
@@ -247,22 +253,19 @@ async def test_connecting_twice_starts_one_connector() -> None:
 
 
 async def test_a_session_knows_its_instance() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         session = world.connector.session("shop")
         assert (session.instance, session.options) == ("shop", {"token": "t"})
 
 
 async def test_an_open_connection_takes_the_code_back() -> None:
-    async with running(FakeConnector(script=show_code)) as world:
-        await world.connect()
+    async with connected(FakeConnector(script=show_code)) as world:
         await world.connector.session("shop").set_state(ConnectionState.OPEN)
         assert await world.connect() is None
 
 
 async def test_a_state_is_told_once() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         for _ in range(3):
             await world.connector.session("shop").set_state(ConnectionState.OPEN, wuid="other@fake")
         assert world.intake.states == [("connecting", 200), ("open", 200)]
@@ -270,8 +273,7 @@ async def test_a_state_is_told_once() -> None:
 
 
 async def test_stopping_tells_of_the_closed_connection_and_ends_the_run() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         await world.connectors.stop("shop")
         assert world.intake.states[-1] == ("close", 401)
         assert world.states.state("shop") is ConnectionState.CLOSE
@@ -295,8 +297,7 @@ async def test_a_new_run_begins_only_after_the_old_one_has_cleaned_up() -> None:
                 await trio.sleep(3)
             clean.append(trio.current_time())
 
-    async with running(FakeConnector(script=script)) as world:
-        await world.connect()
+    async with connected(FakeConnector(script=script)) as world:
         await world.connectors.stop("shop")
         assert clean == [trio.current_time()]
         await world.connect()
@@ -318,8 +319,7 @@ async def test_a_connector_that_does_not_end_is_left_alone_and_no_longer_heard()
                 except Conflict as error:
                     heard.append(error)
 
-    async with running(FakeConnector(script=script)) as world:
-        await world.connect()
+    async with connected(FakeConnector(script=script)) as world:
         await wait_all_tasks_blocked()
         began = trio.current_time()
         await world.connectors.stop("shop")
@@ -364,8 +364,7 @@ async def test_a_connector_ends_although_its_last_event_is_refused(change: str, 
 
 
 async def test_a_logout_on_the_phone_is_told() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         world.connector.log_out("shop")
         await wait_all_tasks_blocked()
         assert world.intake.states[-1] == ("close", 401)
@@ -457,8 +456,7 @@ async def test_a_state_that_is_not_taken_does_not_end_the_gateway(error: HookgwE
 
 
 async def test_a_connector_is_held_back_while_the_disk_refuses() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         world.intake.errors = [
             Unavailable("disk full", retry_after=2),
             Unavailable("disk full", retry_after=3),
@@ -472,8 +470,7 @@ async def test_a_connector_is_held_back_while_the_disk_refuses() -> None:
 
 
 async def test_ending_with_the_gateway_is_not_told() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         await wait_all_tasks_blocked()
         world.connectors.stop_all()
         await wait_all_tasks_blocked()
@@ -516,8 +513,7 @@ def update(data: Any, instance: str = "by-http") -> Event:
 
 
 async def test_a_connector_knows_better_than_events() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         world.states.note(update({"state": "connecting"}, "shop"))
         assert world.states.state("shop") is ConnectionState.OPEN
         await world.connectors.stop("shop")
@@ -540,8 +536,7 @@ class Sender(FakeConnector):
 
 
 async def test_a_sent_message_is_told_of() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         message = await world.send()
         assert world.connector.sent == [SentMessage("shop", HI, "key")]
         assert message["message"] == {"conversation": "hi"}
@@ -549,8 +544,7 @@ async def test_a_sent_message_is_told_of() -> None:
 
 
 async def test_the_networks_reason_is_given() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         world.connector.refusal = "This number is not on the network."
         with pytest.raises(NetworkRefused, match="not on the network"):
             await world.send()
@@ -595,8 +589,7 @@ async def raise_it(error: BaseException) -> None:
     ],
 )
 async def test_a_connector_that_cannot_send(send: Any, error: type[HookgwError], sentence: str) -> None:
-    async with running(Sender(send)) as world:
-        await world.connect()
+    async with connected(Sender(send)) as world:
         with pytest.raises(error, match=sentence):
             await world.send()
         assert world.states.state("shop") is ConnectionState.OPEN
@@ -607,8 +600,7 @@ async def test_a_message_that_is_no_json_is_the_connectors_fault() -> None:
     async def send() -> dict[str, Any]:
         return {"when": object()}
 
-    async with running(Sender(send)) as world:
-        await world.connect()
+    async with connected(Sender(send)) as world:
         with pytest.raises(NetworkRefused, match="connector 'fake' failed: TypeError"):
             await world.send()
 
@@ -618,8 +610,7 @@ async def test_a_message_goes_out_whole_where_the_caller_goes_away() -> None:
         await trio.sleep(5)
         return {"id": "m1"}
 
-    async with running(Sender(send)) as world:
-        await world.connect()
+    async with connected(Sender(send)) as world:
         with trio.move_on_after(1) as patience:
             await world.send()
         assert patience.cancelled_caught
@@ -629,16 +620,14 @@ async def test_a_message_goes_out_whole_where_the_caller_goes_away() -> None:
 
 @pytest.mark.parametrize("error", [Invalid("strict"), NotFound("gone")])
 async def test_what_was_sent_is_sent_even_where_its_event_is_not_taken(error: HookgwError) -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         await wait_all_tasks_blocked()
         world.intake.errors = [error]
         assert (await world.send())["status"] == "PENDING"
 
 
 async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_comes() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         await wait_all_tasks_blocked()
         world.intake.errors = [Unavailable("disk full", retry_after=60)]
         began = trio.current_time()
@@ -649,8 +638,7 @@ async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_co
 
 
 async def test_a_message_under_way_when_the_gateway_stops() -> None:
-    async with running(Sender(trio.sleep_forever)) as world:
-        await world.connect()
+    async with connected(Sender(trio.sleep_forever)) as world:
 
         async def send() -> None:
             with pytest.raises(Unavailable, match="may or may not have taken effect"):
@@ -747,8 +735,7 @@ async def test_a_connector_that_begins_with_a_refusal_is_not_waited_for() -> Non
 
 @pytest.mark.parametrize("again", ["start", "restart"])
 async def test_the_end_of_a_run_is_not_reported_after_the_next_run_begins(again: str) -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         world.intake.errors = [Unavailable("The backlog is full.", retry_after=5.0)]
         world.connector.log_out("shop")
         await wait_all_tasks_blocked()
@@ -841,8 +828,7 @@ class Silent(FakeConnector):
 
 
 async def test_a_call_that_the_network_does_not_answer_has_a_deadline() -> None:
-    async with running(Silent()) as world:
-        await world.connect()
+    async with connected(Silent()) as world:
         (warning,) = await world.connectors.apply_settings("shop", InstanceSettings())
         assert warning.endswith("The network did not answer within 30 s.")
         await world.connectors.prepare(SHOP, "restart")
@@ -853,8 +839,7 @@ async def test_a_call_that_the_network_does_not_answer_has_a_deadline() -> None:
 
 
 async def test_a_restart_begins_a_session_with_the_changed_record() -> None:
-    async with running() as world:
-        await world.connect()
+    async with connected() as world:
         first = world.states.sessions["shop"]
         second = await world.connectors.restart(replace(SHOP, options={"token": "other"}))
         assert (first.options, second.options) == ({"token": "t"}, {"token": "other"})
