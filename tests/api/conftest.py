@@ -80,6 +80,11 @@ async def gateway(settings: Settings, tmp_path: Path) -> AsyncIterator[Gateway]:
 
 
 @pytest.fixture
+async def instance(gateway: Gateway) -> None:
+    await gateway.instances.create("loja1")
+
+
+@pytest.fixture
 def app(gateway: Gateway) -> Application:
     return create_app(gateway)
 

@@ -2,7 +2,6 @@
 
 import datetime
 import ssl
-from typing import Any
 
 import httpx
 import pytest
@@ -11,6 +10,7 @@ import trustme
 
 from hookgw import Gateway
 from hookgw.testing import open_receiver
+from tests.api.routes.test_webhooks import set_webhook
 from tests.public.kernel import MASK
 from tests.public.records import NO_IDENTITY
 from tests.support.certificates import certificate_of, judging, pem_of, requiring
@@ -21,13 +21,6 @@ TLS = {"ca": pem_of(AUTHORITY), "clientCertificate": CERTIFICATE, "clientKey": K
 SHOWN = TLS | {"clientKey": MASK}
 URL = "https://example.com/hook"
 EVENT = {"event": "CALL", "data": {}}
-
-
-async def set_webhook(client: httpx.AsyncClient, path: str = "loja1", **fields: Any) -> dict[str, Any]:
-    response = await client.post(f"/webhook/set/{path}", json={"url": URL} | fields)
-    assert response.status_code == 201, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
 
 
 async def test_the_key_is_masked_and_can_be_sent_back(client: httpx.AsyncClient, gateway: Gateway) -> None:

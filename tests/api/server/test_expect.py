@@ -8,7 +8,6 @@ import trio
 from quart import request
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw import Gateway
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import POST, part, served, start
 from tests.api.server.wire import Running, read_to_end
@@ -19,11 +18,6 @@ KEYED = LINES + b"apikey: %s\r\ncontent-type: application/json\r\n" % KEY.encode
 LENGTH = b"content-length: 26\r\n\r\n"
 CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 BODY = b'{"event":"CALL","data":{}}'
-
-
-@pytest.fixture
-async def instance(gateway: Gateway) -> None:
-    await gateway.instances.create("loja1")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw import Gateway
 from tests.api.conftest import KEY
 from tests.api.server.wire import (
     HEALTH,
@@ -44,11 +43,6 @@ def server_settings() -> ServerSettings:
         max_requests=2,
         trusted_proxies=("127.0.0.7/32",),
     )
-
-
-@pytest.fixture
-async def instance(gateway: Gateway) -> None:
-    await gateway.instances.create("loja1")
 
 
 # Deadlines
