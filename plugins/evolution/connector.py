@@ -82,7 +82,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
     not_connected = Sentence("evolution.not_connected", "The instance is not connected to Evolution API.")
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Check the block of the configuration."""
         read_defaults(options)
         return options
 
@@ -91,7 +90,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
         self.defaults = defaults
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
-        """Refuse options with which no event would ever arrive."""
         await trio.lowlevel.checkpoint()
         read_options(
             options, read_defaults(self.defaults), ""
@@ -188,7 +186,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
         return cast("dict[str, Any]", sent)
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
-        """Replace the text of a message of the account."""
         client = self._connected(session)
         body = {"number": recipient_of(key.remote_jid or number), "key": key_of(key), "text": text}
         await client.call("POST", "chat/updateMessage", body)
@@ -196,19 +193,16 @@ class Evolution(kit.NetworkConnector[Receiver]):
         return {**data, "editedMessage": data["message"]}  # where Evolution API's own MESSAGES_EDITED has it
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
-        """Delete a message for everyone."""
         await self._connected(session).call("DELETE", "chat/deleteMessageForEveryone", key_of(key))
         return {**key_of(key), "status": "DELETED"}
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
-        """Mark messages as read."""
         read = [{"remoteJid": key.remote_jid, "fromMe": key.from_me, "id": key.id} for key in keys]
         await self._connected(session).call("POST", "chat/markMessageAsRead", {"readMessages": read})
 
     async def set_presence(
         self, session: Session, presence: str, *, number: str | None, delay: float
     ) -> None:
-        """Show a presence in a chat, or of the account."""
         client = self._connected(session)
         if number is None:
             await client.call("POST", "instance/setPresence", {"presence": presence})
@@ -218,7 +212,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
         await client.call("POST", "chat/sendPresence", body, seconds=kit.REQUEST_TIMEOUT + delay)
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
-        """Return which numbers are on WhatsApp."""
         client = self._connected(session)
         known: dict[str, str] = {}
         for number in numbers:
@@ -238,7 +231,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
         return result
 
     async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
-        """Return the picture of an account or a group."""
         asked = {"number": recipient_of(number)}
         answer = await self._connected(session).call("POST", "chat/fetchProfilePictureUrl", asked)
         wuid, url = (answer.get(name) for name in PICTURE) if isinstance(answer, dict) else (None, None)
@@ -258,7 +250,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
         return [one for one in answer if isinstance(one, dict) and isinstance(one.get("id"), str)]
 
     async def find_group(self, session: Session, group: str) -> dict[str, Any]:
-        """Return a group with its participants."""
         client, query = self._connected(session), f"?groupJid={quote(recipient_of(group), safe='')}"
         try:
             answer = await client.call("GET", "group/findGroupInfos", query=query)
@@ -277,7 +268,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
         return reference_of(key.remote_jid, key.id, from_me=key.from_me)
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
-        """Send the file of a received message to a sink."""
         try:
             await send_file(self._connected(session), reference, sink)
         except Refused as error:
@@ -288,7 +278,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
             raise
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
-        """Forward the settings of the account."""
         if (receiver := self.connections.get(session)) is not None:
             await receiver.connection.forward_settings(settings)
 

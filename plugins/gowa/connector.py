@@ -95,12 +95,10 @@ class Gowa(NetworkConnector[Connection]):
     not_connected = Sentence("gowa.not_connected", "The instance is not connected to its GOWA server.")
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Check the block of the configuration."""
         check_defaults(options)
         return options
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
-        """Refuse an instance that cannot work."""
         await trio.lowlevel.checkpoint()
         read_options(options, self.defaults)
         check_public_url(public_url)
@@ -157,7 +155,6 @@ class Gowa(NetworkConnector[Connection]):
         return IngestResponse()
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
-        """Send a message to a chat."""
         del key  # GOWA cannot be told the id of a message
         connection = self.connections.of(session)
         number = message.key.remote_jid if isinstance(message, ReactionMessage) else message.number
@@ -186,7 +183,6 @@ class Gowa(NetworkConnector[Connection]):
         return {**data, "contextInfo": context} if context else data
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
-        """Replace the text of a message of the account."""
         connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid or number)
         if not text:
             raise Invalid(EMPTY_TEXT)
@@ -196,7 +192,6 @@ class Gowa(NetworkConnector[Connection]):
         return text_data({"remoteJid": chat, "fromMe": True, "id": key.id}, text, time.time())
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
-        """Delete a message for everyone."""
         connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid)
         with _noting_logout(connection):
             await connection.client.call("POST", "message", key.id, "revoke", body={"phone": chat})
@@ -250,7 +245,6 @@ class Gowa(NetworkConnector[Connection]):
         return found
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
-        """Use changed settings of the account."""
         await trio.lowlevel.checkpoint()
         connection = self.connections.get(session)
         if connection is not None:
@@ -269,7 +263,6 @@ class Gowa(NetworkConnector[Connection]):
         await self.connections.of(session).remove_webhook()
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
-        """Send a received file to a sink."""
         connection = self.connections.of(session)
         path, mimetype = await self._path_of(connection, reference)
         async with connection.client.download(path) as response:

@@ -85,7 +85,6 @@ class Matrix(kit.NetworkConnector[Connection]):
         return await self._send(connection, room, kind, content, key)
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
-        """Replace the text of a message of the account."""
         connection = self._connected(session)
         outgoing.check_id(key)
         room = await connection.room_of(key.remote_jid or number)
@@ -171,7 +170,6 @@ class Matrix(kit.NetworkConnector[Connection]):
         return found
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
-        """Send a file of the media repository to a sink."""
         connection = self._connected(session)
         try:
             async with connection.client.download(reference) as response:

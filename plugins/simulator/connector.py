@@ -60,7 +60,6 @@ class Simulator(NetworkConnector[Connection]):
         self._restarting: set[str] = set()
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Check the block of the configuration."""
         read_options(options, strict=True)
         return options
 
@@ -236,7 +235,6 @@ class Simulator(NetworkConnector[Connection]):
         return found
 
     async def find_group(self, session: Session, group: str) -> dict[str, Any]:
-        """Return one of its groups."""
         for found in await self.list_groups(session, with_participants=True):
             if found["id"] == group:
                 return found

@@ -156,7 +156,6 @@ class Telegram(kit.NetworkConnector[Connection]):
         return data
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
-        """Delete a message for everyone."""
         connection = self.connections.of(session)
         target = outgoing.target_of(key.remote_jid)
         id_ = outgoing.message_id(key)
@@ -239,7 +238,6 @@ class Telegram(kit.NetworkConnector[Connection]):
         return found
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
-        """Send a file that somebody sent to a sink."""
         connection = self.connections.of(session)
         async with connection.client.download(reference) as response:
             # Telegram's server says application/octet-stream for most files; the link knows better.

@@ -88,12 +88,10 @@ class Waha(kit.NetworkConnector[Connection]):
     not_connected = Sentence("waha.not_connected", "The instance is not connected to its WAHA server.")
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Check the block of the configuration."""
         check_defaults(options)
         return options
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
-        """Refuse an instance that cannot work."""
         await trio.lowlevel.checkpoint()
         read_options(options, self.defaults)
         check_public_url(public_url)
@@ -178,7 +176,6 @@ class Waha(kit.NetworkConnector[Connection]):
             return await kit.read_file(response, limit)
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
-        """Send a message to a chat."""
         connection = self.connections.of(session)
         if isinstance(message, ReactionMessage):
             return await self._react(connection, message, key)
@@ -228,7 +225,6 @@ class Waha(kit.NetworkConnector[Connection]):
         return outgoing.payload_of(message, chat=jid_of(chat), id_=id_, now=time.time())
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
-        """Replace the text of a message of the account."""
         connection = self.connections.of(session)
         if not text:
             raise Invalid(EMPTY_TEXT)
@@ -242,7 +238,6 @@ class Waha(kit.NetworkConnector[Connection]):
         )
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
-        """Delete a message for everyone."""
         connection = self.connections.of(session)
         chat = chat_id_of(key.remote_jid)
         target = self._message_id(connection, key, chat, from_me=key.from_me)
@@ -309,7 +304,6 @@ class Waha(kit.NetworkConnector[Connection]):
         return found
 
     async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
-        """Return the picture of an account or a group."""
         connection = self.connections.of(session)
         chat = await connection.chat_of(number)
         query = {"contactId": chat, "session": connection.options.session}
@@ -317,7 +311,6 @@ class Waha(kit.NetworkConnector[Connection]):
         return {"wuid": jid_of(chat), "profilePictureUrl": text(answer.get("profilePictureURL")) or None}
 
     async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
-        """Return the groups of the account."""
         connection = self.connections.of(session)
         query = None if with_participants else {"exclude": "participants"}
         answer = await connection.client.call("GET", connection.options.session, "groups", query=query)
@@ -325,7 +318,6 @@ class Waha(kit.NetworkConnector[Connection]):
         return [group for group in groups if group is not None]
 
     async def find_group(self, session: Session, group: str) -> dict[str, Any]:
-        """Return a group with its participants."""
         connection = self.connections.of(session)
         chat = chat_id_of(group)
         try:
@@ -352,7 +344,6 @@ class Waha(kit.NetworkConnector[Connection]):
             return False
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
-        """Use changed settings of the account."""
         await trio.lowlevel.checkpoint()
         if (connection := self.connections.get(session)) is not None:
             connection.follow_settings(settings)
@@ -370,7 +361,6 @@ class Waha(kit.NetworkConnector[Connection]):
         await self.connections.of(session).remove_webhook()
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
-        """Send a file of the server to a sink."""
         connection = self.connections.of(session)
         parts = parts_of_link(reference)
         if parts is None:

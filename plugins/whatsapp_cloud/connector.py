@@ -43,7 +43,6 @@ class WhatsAppCloud(NetworkConnector[Connection]):
     default_names = DEFAULTS
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Check the block of the configuration."""
         check_defaults(options)
         return options
 
@@ -162,7 +161,6 @@ class WhatsAppCloud(NetworkConnector[Connection]):
             await connection.mark_read(newest, is_typing=True)
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
-        """Send a file at Meta to a sink."""
         with self._connected(session) as connection:
             async with connection.client.download(reference) as (response, mimetype, size):
                 mimetype = mimetype or "application/octet-stream"
