@@ -16,7 +16,7 @@ from hookgw.kernel.errors import Invalid, TooLarge
 from hookgw.kernel.json_decoding import LARGE, no_collection
 from hookgw.kernel.json_fields import kind_of, show_name, unknown_field
 from hookgw.kernel.json_text import MAX_VALUES, decode_strict
-from hookgw.kernel.long_json import end_of_value, finish, malformed, skip_blank
+from hookgw.kernel.long_json import end_of_value, malformed, skip_blank
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import YEAR_10000, parse_rfc3339
 from hookgw.kernel.units import Size
@@ -118,33 +118,6 @@ class Batch(msgspec.Struct):
         return [checked.event for checked in self.checked]
 
 
-def parse_events(
-    body: bytes,
-    instance: str,
-    catalog: Catalog,
-    *,
-    now: float,
-    lines: bool = False,
-    key: str | None = None,
-    limits: EmitLimits = EmitLimits(),  # noqa: B008 -- frozen
-    kind: str | None = None,
-    by_message: bool = False,
-    schemas: SchemaBook | None = None,
-) -> Batch:
-    """Read the events in a body without a pause; see :class:`EventReader`."""
-    reader = EventReader(
-        instance,
-        catalog,
-        now=now,
-        limits=limits,
-        key=key,
-        path_kind=kind,
-        by_message=by_message,
-        schemas=schemas,
-    )
-    return finish(reader.read(body, lines=lines))
-
-
 def _lines(body: bytes) -> Iterator[bytes | None]:
     """Yield the lines that are not blank; ``None`` is a pause."""
     at = yield from skip_blank(body, 0)
@@ -241,7 +214,7 @@ class EventReader(msgspec.Struct):
     instance: str
     catalog: Catalog
     now: float
-    limits: EmitLimits
+    limits: EmitLimits = EmitLimits()
     key: str | None = None
     path_kind: str | None = None
     by_message: bool = False

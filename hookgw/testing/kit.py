@@ -25,9 +25,10 @@ from hookgw.config.load import load_settings
 from hookgw.config.yaml_writer import write_document
 from hookgw.delivery.http.resolver import Found
 from hookgw.events.emit_limits import emit_limits
-from hookgw.events.requests import parse_events
+from hookgw.events.requests import EventReader
 from hookgw.kernel.errors import Invalid, PluginFailed, StartError, TooLarge
 from hookgw.kernel.json_text import decode_strict, encode_strict
+from hookgw.kernel.long_json import finish
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.records.connectors import IngestRequest, IngestResponse
@@ -192,14 +193,14 @@ class GatewayKit:
         except ValueError as error:
             raise Invalid(f"The event {error}.") from None
         # As the body of an emit, so that whatever production refuses is refused here.
-        batch = parse_events(
-            body,
+        reader = EventReader(
             instance,
             gateway.catalog,
             now=gateway.clock.wall(),
             limits=emit_limits(gateway.settings),
             schemas=gateway.events.schemas,
         )
+        batch = finish(reader.read(body, lines=False))
         await gateway.events.accept_checked(batch)
         return batch.events[0]
 

@@ -9,7 +9,6 @@ from hookgw import Event, Invalid, Registration, TooLarge
 from tests.fuzz.sentences import check_sentences
 from tests.public.deliveries import parse_replay
 from tests.public.delivery import encode_envelope
-from tests.public.events import parse_events
 from tests.public.instances import parse_creation
 from tests.public.kernel import SecretOptions, decode_strict
 from tests.public.messages import (
@@ -36,6 +35,7 @@ from tests.public.webhooks import (
     present_registration,
     unmask_change,
 )
+from tests.support.emits import parse_events
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 OPTIONS = SecretOptions({"open": frozenset()})

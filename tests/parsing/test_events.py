@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from hookgw import Event, EventKind, Invalid, TooLarge
-from tests.public.events import MAX_REASONS, EmitLimits, EventReader, id_of_message, items_of, parse_events
+from tests.public.events import MAX_REASONS, EmitLimits, EventReader, id_of_message, items_of
 from tests.public.kernel import parse_rfc3339
 from tests.public.records import MARK, Catalog, without_file
+from tests.support.emits import parse_events
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")
@@ -48,7 +49,7 @@ def test_a_payload_cannot_pass_for_one_with_a_file_of_a_connector() -> None:
     data = MARK + rb'message":{"base64" : "a\"b"}}'
     for event in (
         *read(b'{"event": "MESSAGES_UPSERT", "data": %b}' % data),
-        *read(data, kind="MESSAGES_UPSERT"),
+        *read(data, path_kind="MESSAGES_UPSERT"),
     ):
         assert event.data == {"message": {"base64": 'a"b'}}
         assert without_file(event) is event
@@ -371,21 +372,23 @@ def test_a_raw_payload_can_be_written_again_as_it_was() -> None:
 
 
 def test_at_the_path_of_a_kind_the_body_may_be_the_payload() -> None:
-    (event,) = read(b' {"b": 1.50,\n"a": 2} ', kind="messages-upsert")
+    (event,) = read(b' {"b": 1.50,\n"a": 2} ', path_kind="messages-upsert")
     assert (event.kind, event.data_json, event.time) == ("MESSAGES_UPSERT", b'{"b": 1.50,\n"a": 2}', NOW)
     # What has "event" or "data" alone is no envelope.
-    assert [event.data for event in read([{"event": 1}, {"data": 1}, [5], GOOD], kind="messages.upsert")] == [
+    assert [
+        event.data for event in read([{"event": 1}, {"data": 1}, [5], GOOD], path_kind="messages.upsert")
+    ] == [
         {"event": 1},
         {"data": 1},
         [5],
         {"a": 1},
     ]
-    (event,) = read({"a": 1}, kind="messages-upsert", key="k-1")
+    (event,) = read({"a": 1}, path_kind="messages-upsert", key="k-1")
     assert event.id == "k-1"
-    (event,) = read(GOOD | {"id": "x-1"}, kind="messages-upsert")
+    (event,) = read(GOOD | {"id": "x-1"}, path_kind="messages-upsert")
     assert event.id == "x-1"
     small = EmitLimits(max_data=8)
-    assert problems(b'["123456"]', kind="messages-upsert", limits=small, lines=True) == (
+    assert problems(b'["123456"]', path_kind="messages-upsert", limits=small, lines=True) == (
         "events[0].data has 10 bytes; at most 8B are allowed.",
     )
 

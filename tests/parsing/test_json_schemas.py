@@ -14,13 +14,14 @@ from hookgw.messages import requests as message_requests
 from tests.parsing.test_registrations import SPELLINGS
 from tests.public.app import COMPONENTS
 from tests.public.deliveries import parse_replay
-from tests.public.events import EMIT, parse_events
+from tests.public.events import EMIT
 from tests.public.instances import parse_creation
 from tests.public.kernel import Signature
 from tests.public.messages import parse_text_message as parse_text
 from tests.public.records import Catalog, FilterOp, Ordering
 from tests.public.webhooks import parse_grace, parse_registration, plugin_blocks
 from tests.support.certificates import certificate_of
+from tests.support.emits import parse_events
 from tests.support.spellings import Spelling
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…"), EventKind(name="CALL", meaning="…")])

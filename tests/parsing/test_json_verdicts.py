@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hookgw
-from tests.public.events import EmitLimits, parse_events
+from tests.public.events import EmitLimits
 from tests.public.kernel import MAX_DEPTH, Invalid, decode_strict
 from tests.public.records import BUILT_IN_KINDS, OPERATIONAL_KINDS, Catalog
+from tests.support.emits import parse_events
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 PIECES = (
@@ -219,7 +220,7 @@ def test_the_first_mistake_of_an_envelope_is_reported(
     expected = first_mistake(envelope, kind, key, most)
     if is_payload:
         expected = "event.data_too_long" if len(body) > most else None
-    options: dict[str, Any] = {"key": key, "kind": kind, "limits": EmitLimits(max_data=most)}
+    options: dict[str, Any] = {"key": key, "path_kind": kind, "limits": EmitLimits(max_data=most)}
     if expected is not None:
         with pytest.raises(Invalid) as caught:
             parse_events(body, "a", CATALOG, now=1.0, **options)
@@ -253,7 +254,7 @@ def test_only_hookgw_raises_operational_events() -> None:
             parse_events(body, "a", catalog, now=1.0)
         assert caught.value.messages == (expected,)
     with pytest.raises(Invalid) as caught:
-        parse_events(b"{}", "a", catalog, now=1.0, kind=kind)
+        parse_events(b"{}", "a", catalog, now=1.0, path_kind=kind)
     assert caught.value.messages == (message,)
 
 

@@ -14,10 +14,10 @@ from hookgw.core import jobs
 from hookgw.testing import answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import settings_of
 from tests.public.app import open_gateway
-from tests.public.events import parse_events
 from tests.public.kernel import StorageUnavailable
 from tests.public.records import Job, JobKind
 from tests.public.webhooks import parse_registration
+from tests.support.emits import parse_events
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
