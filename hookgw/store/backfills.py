@@ -32,7 +32,7 @@ from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.generations import read_generations
 from hookgw.store.log import Place
 from hookgw.store.reader import C, C_contra, ConnectionReader
-from hookgw.store.records import BackfillQuery, BackfillStep, Missed, MissedPart, seconds
+from hookgw.store.records import BackfillQuery, JobStep, Missed, MissedPart, seconds
 from hookgw.store.searches import LAST
 from hookgw.store.shelves import ShelvedRecords
 
@@ -203,7 +203,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
 
     async def backfill_step(
         self, query: BackfillQuery, rule: LaneRule, job: Job, *, count: int, size: int
-    ) -> BackfillStep:
+    ) -> JobStep:
         reserved, at = self._reserved(job), self._clock.steady()
         after, number = _read_cursor(job.cursor)
         # Beside the commits: a search with filters may walk through the whole log, in many steps.
@@ -217,18 +217,18 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         cursor = None if last is None else _cursor(last, number + len(found))
         first_number = self._first_number(number, len(found))
 
-        def make(transaction: Tx) -> BackfillStep:
+        def make(transaction: Tx) -> JobStep:
             # Its place in the lanes was stored with the job: after a promotion, too, it is free.
             if not read_generations(transaction.connection).has(reserved.generation, -LAST):
                 raise Conflict(OTHER_STORAGE)
             stored = self._records.read_job(transaction, job.id)
             if stored is not None and stored.cursor != job.cursor:
                 # The step is done already, and its answer was lost. Positions are counted from its cursor.
-                return BackfillStep(stored.done - job.done, stored.cursor)
+                return JobStep(stored.done - job.done, stored.cursor)
             made = self._sql.make(transaction, query, rule, reserved, found, first_number, at)
             advanced = job.advanced(made, cursor)
             self._records.write_job(transaction, advanced if cursor else advanced.ended(at))
-            return BackfillStep(made, cursor)
+            return JobStep(made, cursor)
 
         return await self._commits.call(make)
 

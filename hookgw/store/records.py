@@ -372,15 +372,8 @@ class MissedPart(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
-class BackfillStep(msgspec.Struct, frozen=True):
-    """How many deliveries a step has made, and where the next step goes on; ``None`` at the end."""
-
-    count: int
-    cursor: str | None
-
-
-class ReplayStep(msgspec.Struct, frozen=True):
-    """How many deliveries are pending again, and where the next step goes on; ``None`` at the end."""
+class JobStep(msgspec.Struct, frozen=True):
+    """How many deliveries a step has made pending, and where the next step goes on; ``None`` at the end."""
 
     count: int
     cursor: str | None

@@ -33,10 +33,10 @@ from hookgw.store.records import (
     CancelStep,
     Concerned,
     Erased,
+    JobStep,
     ParkStep,
     PendingChange,
     ReplayQuery,
-    ReplayStep,
 )
 from hookgw.store.shelves import ShelvedRecords
 
@@ -394,7 +394,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         job: Job | None = None,
         is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
-    ) -> ReplayStep:
+    ) -> JobStep:
         after, now = (0, await self._begin_replay()) if cursor is None else self._read_place(cursor)
         # Beside the commits: a search with filters may walk through the whole history, in many steps.
         found, last = await self._find_finished(query, rules, after, now, count, size)
@@ -402,7 +402,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         if cursor is None and next_cursor is None and not is_stored:
             job = None  # one step needs no record
         if not found and (job is None or (cursor is not None and next_cursor is not None)):
-            return ReplayStep(0, next_cursor)  # nothing to write: a search that is cut off begins here again
+            return JobStep(0, next_cursor)  # nothing to write: a search that is cut off begins here again
         at = self._clock.steady()
         requeue = self._requeuing(found, at)
 
@@ -414,7 +414,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
                 self._records.write_job(transaction, advanced if next_cursor else advanced.ended(at))
             return count
 
-        return ReplayStep(await self._commits.call(replay), next_cursor)
+        return JobStep(await self._commits.call(replay), next_cursor)
 
     async def _find_finished(
         self,

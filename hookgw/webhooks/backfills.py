@@ -37,7 +37,7 @@ from hookgw.records.jobs import BackfillScope, Job, JobKind
 from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Registration
 from hookgw.records.sentences import NO_WEBHOOK, THE_INSTANCE_DELETED
-from hookgw.store import BackfillQuery, BackfillStep, Missed, Store
+from hookgw.store import BackfillQuery, JobStep, Missed, Store
 from hookgw.store.backfills import scope_of
 from hookgw.webhooks.requests import BackfillRequest
 
@@ -267,7 +267,7 @@ class Backfills:
         instance, scope = running.job.instance, scope_of(running.job)
         wait = FIRST_WAIT
         while running.job.is_running:
-            step: BackfillStep | None = None
+            step: JobStep | None = None
             try:
                 # A registration that changes between two steps is seen by the next one. Within a step none
                 # may change: its deliveries would go to lanes that it no longer has.

@@ -16,7 +16,7 @@ from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.public.core import DEADLINE
 from tests.public.kernel import StorageUnavailable
 from tests.public.records import Condition, DeliverySelection, FilterOp, Job, JobKind, Ordering
-from tests.public.store import BackfillStep
+from tests.public.store import JobStep
 from tests.public.webhooks import CLOCKS, BackfillRequest, RegistrationChange
 from tests.support.kit import states_in_order as states
 
@@ -52,7 +52,7 @@ class Steps:
         monkeypatch.setattr(steps, "REPLAY_STEP", size)
         monkeypatch.setattr(kit.gateway.store, "backfill_step", self.next_step)
 
-    async def next_step(self, *given: Any, **more: Any) -> BackfillStep:
+    async def next_step(self, *given: Any, **more: Any) -> JobStep:
         if self.reached.is_set():
             await self.go_on.wait()
         step = await self._step(*given, **more)
@@ -381,7 +381,7 @@ async def test_a_disk_that_refuses_delays_it(
     await hookgw_gateway.register(hookgw_receiver.url)
     make, refused = hookgw_gateway.gateway.store.backfill_step, trio.Event()
 
-    async def refuse(*given: Any, **more: Any) -> BackfillStep:
+    async def refuse(*given: Any, **more: Any) -> JobStep:
         if not refused.is_set():
             refused.set()
             raise StorageUnavailable("The disk is full.")
@@ -575,7 +575,7 @@ async def test_an_erasure_comes_first(
         await go_on.wait()
         return await find(*given, **more)
 
-    async def count(*given: Any, **more: Any) -> BackfillStep:
+    async def count(*given: Any, **more: Any) -> JobStep:
         nonlocal steps_done
         steps_done += 1
         return await step(*given, **more)

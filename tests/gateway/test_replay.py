@@ -17,7 +17,7 @@ from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.public.kernel import StorageUnavailable
 from tests.public.records import NO_INSTANCE, DeliverySelection, JobKind
-from tests.public.store import AuditQuery, ReplayStep
+from tests.public.store import AuditQuery, JobStep
 from tests.support.kit import states_in_order as states
 from tests.support.waits import FIRST_WAIT
 
@@ -216,7 +216,7 @@ class Steps:
         monkeypatch.setattr(steps, "REPLAY_STEP", 2)
         monkeypatch.setattr(kit.gateway.store, "replay_step", self.next_step)
 
-    async def next_step(self, *given: Any, **more: Any) -> ReplayStep:
+    async def next_step(self, *given: Any, **more: Any) -> JobStep:
         if self.reached.is_set():
             await self.go_on.wait()
         step = await self.step(*given, **more)
@@ -305,7 +305,7 @@ async def test_a_disk_that_refuses_at_once_starts_nothing(
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver, 3)
 
-    async def refuse(*_: Any, **__: Any) -> ReplayStep:
+    async def refuse(*_: Any, **__: Any) -> JobStep:
         raise StorageUnavailable("The disk is full.", retry_after=7)
 
     monkeypatch.setattr(hookgw_gateway.gateway.store, "replay_step", refuse)
@@ -327,7 +327,7 @@ async def test_a_disk_that_refuses_later_delays_it(
     steps = Steps(monkeypatch, hookgw_gateway)
     refused = trio.Event()
 
-    async def refuse(*given: Any, **more: Any) -> ReplayStep:
+    async def refuse(*given: Any, **more: Any) -> JobStep:
         if steps.reached.is_set() and not refused.is_set():
             refused.set()
             raise StorageUnavailable("The disk is full.")

@@ -10,7 +10,7 @@ from hookgw.records.deliveries import Position
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Registration
-from hookgw.store.records import BackfillQuery, BackfillStep, MissedPart
+from hookgw.store.records import BackfillQuery, JobStep, MissedPart
 
 
 class Backfills(Protocol):
@@ -62,7 +62,7 @@ class Backfills(Protocol):
 
     async def backfill_step(
         self, query: BackfillQuery, rule: LaneRule, job: Job, *, count: int, size: int
-    ) -> BackfillStep:
+    ) -> JobStep:
         """Make the next deliveries of a job, in one commit with the job.
 
         Whatever the registration has a delivery of by then is left out, but for its dead letters if the query

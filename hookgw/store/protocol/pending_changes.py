@@ -15,9 +15,9 @@ from hookgw.store.records import (
     CancelStep,
     Concerned,
     Erased,
+    JobStep,
     ParkStep,
     ReplayQuery,
-    ReplayStep,
 )
 
 
@@ -188,7 +188,7 @@ class PendingChanges(Protocol):
         job: Job | None = None,
         is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
-    ) -> ReplayStep:
+    ) -> JobStep:
         """Make the next finished deliveries of a replay pending again, in their original order.
 
         Args:

@@ -9,7 +9,7 @@ import trio
 from hookgw.store import steps
 from hookgw.testing import open_receiver
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, node
-from tests.public.store import BackfillStep
+from tests.public.store import JobStep
 from tests.support.postgres import PostgresServer
 
 
@@ -26,7 +26,7 @@ async def test_the_next_node_goes_on_with_it(
             store, reached = b.gateway.store, trio.Event()
             step = store.backfill_step
 
-            async def once(*given: Any, **more: Any) -> BackfillStep:
+            async def once(*given: Any, **more: Any) -> JobStep:
                 if reached.is_set():
                     await trio.sleep_forever()
                 found = await step(*given, **more)

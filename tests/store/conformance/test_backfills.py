@@ -7,7 +7,7 @@ import pytest
 
 from hookgw import Conflict, Invalid
 from tests.public.records import FIRST, BackfillScope, Condition, FilterOp, Job, JobKind, LaneRule, Ordering
-from tests.public.store import Append, BackfillQuery, BackfillStep, Store
+from tests.public.store import Append, BackfillQuery, JobStep, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     AT,
@@ -52,7 +52,7 @@ async def step(
     rule: LaneRule = RULE,
     count: int = MANY,
     size: int = 2**40,
-) -> tuple[BackfillStep, Job]:
+) -> tuple[JobStep, Job]:
     made = await store.backfill_step(query or asked(), rule, running, count=count, size=size)
     return made, running.advanced(made.count, made.cursor)
 
