@@ -133,9 +133,8 @@ class MessageService:
 
     async def mark_read(self, name: str, keys: Sequence[MessageKey]) -> None:
         """Mark messages as read, and raise MESSAGES_UPDATE with the status READ for each."""
-        session = self._connectors.connected(self._registry.instance(name))
 
-        async def make() -> bool:
+        async def make(session: ConnectorSession) -> bool:
             await session.connector.mark_read(session, keys)
             return True
 
@@ -148,49 +147,48 @@ class MessageService:
                 events.append(NewEvent(kind="MESSAGES_UPDATE", data=data))
             return events
 
-        await self._make(session, make, events_of)
+        await self._make(self._session(name), make, events_of)
 
     async def show_presence(self, name: str, presence: str, *, number: str, delay: float) -> None:
         """Show a presence in a chat; see ``OptionalCalls.set_presence``. It raises no event."""
-        session = self._connectors.connected(self._registry.instance(name))
 
-        async def make() -> bool:
+        async def make(session: ConnectorSession) -> bool:
             await session.connector.set_presence(session, presence, number=number, delay=delay)
             return True
 
         # A connector may return after the presence has ended.
-        await self._make(session, make, lambda _: [], CALL_TIMEOUT + delay)
+        await self._make(self._session(name), make, most_seconds=CALL_TIMEOUT + delay)
 
     async def edit(self, name: str, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         """Replace the text of a message, raise MESSAGES_EDITED, and return its data."""
-        session = self._connectors.connected(self._registry.instance(name))
-        make = partial(session.connector.edit, session, key, text, number=number)
-        return await self._make(session, make, partial(self._events, "MESSAGES_EDITED"))
+        return await self._make(
+            self._session(name),
+            lambda session: session.connector.edit(session, key, text, number=number),
+            partial(self._events, "MESSAGES_EDITED"),
+        )
 
     async def delete(self, name: str, key: MessageKey) -> dict[str, Any]:
         """Delete a message for everyone, raise MESSAGES_DELETE, and return its data."""
-        session = self._connectors.connected(self._registry.instance(name))
-        make = partial(session.connector.delete, session, key)
-        return await self._make(session, make, partial(self._reported_too, "MESSAGES_DELETE"))
+        return await self._make(
+            self._session(name),
+            lambda session: session.connector.delete(session, key),
+            partial(self._reported_too, "MESSAGES_DELETE"),
+        )
 
     async def find_numbers(self, name: str, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return ``{"number", "exists", "jid"}`` for each number, in their order."""
-        session = self._connectors.connected(self._registry.instance(name))
-        make = partial(session.connector.find_numbers, session, numbers)
-        return await self._make(session, make, lambda _: [])
+        return await self._make(self._session(name), lambda it: it.connector.find_numbers(it, numbers))
 
     async def find_picture(self, name: str, number: str) -> dict[str, Any]:
         """Return ``{"wuid", "profilePictureUrl"}`` of an account or a group."""
-        session = self._connectors.connected(self._registry.instance(name))
-        return await self._make(
-            session, partial(session.connector.find_picture, session, number), lambda _: []
-        )
+        return await self._make(self._session(name), lambda it: it.connector.find_picture(it, number))
 
     async def list_groups(self, name: str, *, with_participants: bool) -> list[dict[str, Any]]:
         """Return the groups of the account; see ``OptionalCalls.list_groups``."""
-        session = self._connectors.connected(self._registry.instance(name))
-        make = partial(session.connector.list_groups, session, with_participants=with_participants)
-        return await self._make(session, make, lambda _: [])
+        return await self._make(
+            self._session(name),
+            lambda session: session.connector.list_groups(session, with_participants=with_participants),
+        )
 
     async def find_group(self, name: str, group: str) -> dict[str, Any]:
         """Return a group of the account.
@@ -198,8 +196,7 @@ class MessageService:
         Raises:
             NotFound: also if the network has no such group.
         """
-        session = self._connectors.connected(self._registry.instance(name))
-        return await self._make(session, partial(session.connector.find_group, session, group), lambda _: [])
+        return await self._make(self._session(name), lambda it: it.connector.find_group(it, group))
 
     async def find_messages(self, name: str, query: MessageQuery) -> dict[str, Any] | None:
         """Return messages as the network has them; ``None`` if it keeps none, or cannot be asked now."""
@@ -207,22 +204,24 @@ class MessageService:
         session = self._connectors.ready_session(name)
         if session is None or "find_messages" not in session.connector.methods:
             return None
-        make = partial(session.connector.find_messages, session, query)
-        answer = await self._make(session, make, lambda _: [])
+        answer = await self._make(session, lambda it: it.connector.find_messages(it, query))
         page = answer.get("messages")
         if isinstance(page, dict) and isinstance(page.get("records"), list):
             records = without_erased(self._registry.instance(name), page["records"])
             answer = {**answer, "messages": {**page, "records": records}}
         return answer
 
+    def _session(self, name: str) -> ConnectorSession:
+        return self._connectors.connected(self._registry.instance(name))
+
     async def _make(
         self,
         session: ConnectorSession,
-        make: Callable[[], Awaitable[T]],
-        events_of: Callable[[T], Sequence[NewEvent]],
+        make: Callable[[ConnectorSession], Awaitable[T]],
+        events_of: Callable[[T], Sequence[NewEvent]] = lambda _: (),
         most_seconds: float = CALL_TIMEOUT,
     ) -> T:
-        call = OutgoingCall(session, make, events_of, lambda _: None, most_seconds)
+        call = OutgoingCall(session, partial(make, session), events_of, lambda _: None, most_seconds)
         self._connectors.start_call(call, session.instance)
         return await call.result()
 

@@ -144,27 +144,22 @@ class ContainedConnector:
         return await self._call("find_numbers", session, numbers, check=_check_list)
 
     async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
-        """Return a profile's picture; see ``OptionalCalls.find_picture``."""
         return await self._call("find_picture", session, number, check=_check_payload)
 
     async def find_messages(self, session: Session, query: MessageQuery) -> dict[str, Any]:
-        """Return messages as the network has them; see ``OptionalCalls.find_messages``."""
         return await self._call("find_messages", session, query, check=_check_payload)
 
     async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
-        """Return the groups of the account; see ``OptionalCalls.list_groups``."""
         return await self._call(
             "list_groups", session, check=_check_list, with_participants=with_participants
         )
 
     async def find_group(self, session: Session, group: str) -> dict[str, Any]:
-        """Return a group; see ``OptionalCalls.find_group``."""
         return await self._call(
             "find_group", session, group, check=_check_payload, passes=(*_REFUSALS, NotFound)
         )
 
     async def media_reference(self, session: Session, key: MessageKey) -> str | None:
-        """Return the reference of a message's file; see ``OptionalCalls.media_reference``."""
         return await self._call("media_reference", session, key, check=_check_reference)
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
