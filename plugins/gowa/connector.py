@@ -106,10 +106,9 @@ class Gowa(NetworkConnector[Connection]):
     async def run(self, session: Session) -> None:
         """Keep the device, with hookgw's webhook, until cancelled or logged out."""
         await session.set_state(ConnectionState.CONNECTING)
-        url = session.ingest_url or ""
         try:
             options = read_options(session.options, self.defaults, instance=session.instance)
-            check_public_url(url if url.startswith(("http://", "https://")) else None)
+            check_public_url(session.ingest_url)
         except Invalid as error:
             # An instance that was imported, or whose configuration has changed.
             await close_for_options(session, error)

@@ -125,9 +125,9 @@ def _check_url(base_url: str) -> None:
         )
 
 
-def check_public_url(public_url: str | None) -> None:
-    """Raise Invalid if the network cannot reach hookgw."""
-    if not public_url:
+def check_public_url(url: str | None) -> None:
+    """Raise Invalid if the network cannot reach hookgw: without a public URL, that of requests is a path."""
+    if "://" not in (url or ""):
         raise Invalid.of(
             "gowa.public_url_missing",
             "Set server.public_url in the configuration: GOWA sends its events to that address.",

@@ -99,10 +99,9 @@ class Waha(kit.NetworkConnector[Connection]):
     async def run(self, session: Session) -> None:
         """Keep the session running, with hookgw's webhook, until cancelled or logged out."""
         await session.set_state(ConnectionState.CONNECTING)
-        url = session.ingest_url or ""
         try:
             options = read_options(session.options, self.defaults)
-            check_public_url(url if url.startswith(("http://", "https://")) else None)
+            check_public_url(session.ingest_url)
         except Invalid as error:
             # An instance that was imported, or whose configuration has changed.
             await kit.close_for_options(session, error)
