@@ -1,7 +1,7 @@
 """What surrounds a lane, small and in memory."""
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -52,6 +52,8 @@ NEW_URL = "http://127.0.0.2:9/hook"
 LANE = "reg_1:0"
 OTHER_LANE = "reg_2:0"
 BEGAN = 1_700_000_000.0
+
+Answer = AttemptResult | Outcome | PluginFailed
 
 
 class FakeOutbox:
@@ -295,9 +297,9 @@ class FakeSender(DeliverySender):
         hooks: what plugins need. Without any, it prepares what comes next during each attempt.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, script: Mapping[str, Sequence[Answer]] = {}) -> None:
         self._clock = clock
-        self.script: dict[str, list[AttemptResult | Outcome | PluginFailed]] = defaultdict(list)
+        self.script = defaultdict[str, list[Answer]](list, {name: [*given] for name, given in script.items()})
         self.refuses: dict[str, Outcome] = {}
         self.filtered: set[str] = set()
         self.takes = 0.0
@@ -451,11 +453,13 @@ def every_lane() -> HeldShards:
 class World:
     """An outbox, a sender and a monitor around lanes, on a clock that follows Trio's."""
 
-    def __init__(self, *registrations: Registration, **settings: Any) -> None:
+    def __init__(
+        self, *registrations: Registration, script: Mapping[str, Sequence[Answer]] = {}, **settings: Any
+    ) -> None:
         self.clock = virtual_clock()
         self.registrations = {r.id: r for r in registrations or (registration(), registration("reg_2"))}
         self.outbox = FakeOutbox()
-        self.sender = FakeSender(self.clock)
+        self.sender = FakeSender(self.clock, script)
         self.monitor = FakeMonitor(self.registrations)
         self.settings = DeliverySettings(jitter=0.0, **settings)
         self.may_send: Callable[[], bool] = lambda: True

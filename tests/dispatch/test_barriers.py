@@ -77,8 +77,7 @@ async def test_a_lane_that_was_retired_at_the_barrier_starts_again(autojump_cloc
 
 
 async def test_a_failing_head_before_it_is_no_drained_lane(autojump_clock: MockClock) -> None:
-    world = World(unreachable_first_wait=10.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 2
+    world = World(unreachable_first_wait=10.0, script={"e1": [Outcome.UNREACHABLE] * 2})
     async with world.dispatcher() as dispatcher:
         dispatcher.set_barrier("reg_1", HIGH)
         dispatcher.dispatch(world.outbox.add(1))

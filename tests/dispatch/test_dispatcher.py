@@ -84,8 +84,7 @@ async def test_lanes_of_a_registration() -> None:
 
 
 async def test_a_retired_lane_is_shown_as_it_was() -> None:
-    world = World()
-    world.sender.script["e2"] = [Outcome.REJECTED]
+    world = World(script={"e2": [Outcome.REJECTED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2))
         await trio.sleep(RETIRE_AFTER / 2)
@@ -165,8 +164,9 @@ async def test_lanes_do_not_wait_for_each_other() -> None:
 
 
 async def test_two_registrations_with_one_url_do_not_hold_each_other_up() -> None:
-    world = World(registration("reg_1", URL), registration("reg_2", URL))
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    world = World(
+        registration("reg_1", URL), registration("reg_2", URL), script={"e1": [Outcome.UNREACHABLE] * 1000}
+    )
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch([*world.outbox.add(2), *world.outbox.add(2, lane=OTHER_LANE)])
         await trio.sleep(1000)
@@ -283,8 +283,7 @@ async def test_a_retired_lane_has_nothing_in_flight_and_nothing_to_resume() -> N
 
 
 async def test_resume_wakes_the_waiting_lanes_of_one_registration() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
@@ -418,8 +417,7 @@ async def test_an_error_in_the_block_ends_the_pause() -> None:
 
 
 async def test_the_monitor_hears_that_a_lane_delivers_after_a_wait_and_a_pause() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
@@ -535,8 +533,7 @@ async def test_lanes_of_ordering_instance_share_a_limit_on_attempts() -> None:
 
 
 async def test_a_refused_event_of_one_instance_blocks_only_that_instance() -> None:
-    world = World(many_instances(1))
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    world = World(many_instances(1), script={"e1": [Outcome.UNREACHABLE] * 1000})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2, lane="reg_1:0:shop"))
         await trio.sleep(1)

@@ -145,8 +145,7 @@ async def test_a_registration_that_changes_while_the_end_of_a_wait_is_reported_g
 
 
 async def test_nothing_is_sent_while_the_head_waits() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED, Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED, Outcome.FAILED]})
     async with running(world) as lane:
         for delivery in world.outbox.add(3):
             lane.offer(delivery)
@@ -161,8 +160,7 @@ async def test_nothing_is_sent_while_the_head_waits() -> None:
 
 
 async def test_what_the_first_attempt_delivers_is_settled_with_what_is_known_of_it() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with running(world) as lane:
         first, second = world.outbox.add(2)
         lane.offer(first)
@@ -173,8 +171,7 @@ async def test_what_the_first_attempt_delivers_is_settled_with_what_is_known_of_
 
 
 async def test_only_the_first_failure_stores_the_body() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED, Outcome.UNREACHABLE]
+    world = World(script={"e1": [Outcome.FAILED, Outcome.UNREACHABLE]})
     async with running(world) as lane:
         lane.offer(world.outbox.add()[0])
         await quiet()
@@ -191,8 +188,7 @@ async def test_the_stored_body_is_sent_after_a_restart() -> None:
 
 
 async def test_a_dead_letter_does_not_hold_up_the_next_delivery() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.REJECTED]
+    world = World(script={"e1": [Outcome.REJECTED]})
     async with running(world) as lane:
         for delivery in world.outbox.add(2):
             lane.offer(delivery)
@@ -202,8 +198,7 @@ async def test_a_dead_letter_does_not_hold_up_the_next_delivery() -> None:
 
 
 async def test_a_delivery_is_dead_after_the_whole_schedule() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED] * 8
+    world = World(script={"e1": [Outcome.FAILED] * 8})
     async with running(world) as lane:
         for delivery in world.outbox.add(2):
             lane.offer(delivery)
@@ -216,9 +211,9 @@ async def test_a_delivery_is_dead_after_the_whole_schedule() -> None:
 
 
 async def test_waits_for_an_unreachable_receiver_double_until_it_answers() -> None:
-    world = World(unreachable_first_wait=1.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 4
-    world.sender.script["e2"] = [Outcome.UNREACHABLE]
+    world = World(
+        unreachable_first_wait=1.0, script={"e1": [Outcome.UNREACHABLE] * 4, "e2": [Outcome.UNREACHABLE]}
+    )
     async with running(world) as lane:
         for delivery in world.outbox.add(2):
             lane.offer(delivery)
@@ -227,8 +222,7 @@ async def test_waits_for_an_unreachable_receiver_double_until_it_answers() -> No
 
 
 async def test_a_single_failure_is_not_an_outage() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 5
+    world = World(script={"e1": [Outcome.UNREACHABLE] * 5})
     async with running(world) as lane:
         for delivery in world.outbox.add(2):
             lane.offer(delivery)
@@ -283,8 +277,7 @@ async def test_after_a_long_downtime_one_unreachable_attempt_lets_all_that_is_to
 
 
 async def test_the_age_of_a_delivery_that_is_sent_again_starts_anew() -> None:
-    world = World(max_age=100.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 2
+    world = World(max_age=100.0, script={"e1": [Outcome.UNREACHABLE] * 2})
     await trio.sleep(1000)
     async with running(world) as lane:
         delivery = world.outbox.add()[0]
@@ -306,8 +299,7 @@ async def test_retry_after_is_not_undercut() -> None:
 
 
 async def test_a_plugin_failure_is_a_failed_attempt_without_a_body() -> None:
-    world = World()
-    world.sender.script["e1"] = [PluginFailed("upper", "hookgw_transform", "boom")]
+    world = World(script={"e1": [PluginFailed("upper", "hookgw_transform", "boom")]})
     async with running(world) as lane:
         lane.offer(world.outbox.add()[0])
         await quiet()
@@ -343,8 +335,7 @@ async def test_deliveries_of_a_disabled_or_deleted_registration_are_dead(exists:
 
 
 async def test_gone_disables_the_registration_before_the_next_attempt() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.GONE]
+    world = World(script={"e1": [Outcome.GONE]})
     async with running(world) as lane:
         for delivery in world.outbox.add(2):
             lane.offer(delivery)
@@ -456,8 +447,7 @@ async def test_times_on_disk_that_lie_too_far_ahead_are_brought_back() -> None:
 
 
 async def test_resume_tries_at_once_and_resets_the_streak() -> None:
-    world = World(unreachable_first_wait=1.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 6
+    world = World(unreachable_first_wait=1.0, script={"e1": [Outcome.UNREACHABLE] * 6})
     async with running(world) as lane:
         lane.offer(world.outbox.add()[0])
         await quiet(20)
@@ -479,8 +469,7 @@ async def test_resume_does_nothing_to_a_lane_that_does_not_wait() -> None:
 
 
 async def test_refresh_reads_the_outbox_from_the_start() -> None:
-    world = World()
-    world.sender.script["e2"] = [Outcome.FAILED]
+    world = World(script={"e2": [Outcome.FAILED]})
     async with running(world) as lane:
         first, second = world.outbox.add(2)
         lane.offer(second)
@@ -522,8 +511,7 @@ async def test_refresh_does_not_read_again_what_was_settled_but_not_written() ->
 
 
 async def test_refresh_counts_the_backlog_anew() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with running(world) as lane:
         for delivery in world.outbox.add(5):
             lane.offer(delivery)
@@ -557,8 +545,7 @@ async def test_stop_lets_the_attempt_end_and_leaves_the_rest_on_disk() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.DELIVERED])
 async def test_stop_ends_a_waiting_and_an_idle_lane_at_once(outcome: Outcome) -> None:
-    world = World()
-    world.sender.script["e1"] = [outcome]
+    world = World(script={"e1": [outcome]})
     lane = make_lane(world)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lane.run)
@@ -604,8 +591,7 @@ async def test_a_lane_waits_for_a_disk_that_cannot_be_read() -> None:
 
 
 async def test_a_retired_lane_leaves_its_memory() -> None:
-    world = World(lane_idle=60.0)
-    world.sender.script["e2"] = [Outcome.REJECTED]
+    world = World(lane_idle=60.0, script={"e2": [Outcome.REJECTED]})
     idle_lanes = IdleLanes(5)
     lane = make_lane(world, idle_lanes=idle_lanes)
     async with trio.open_nursery() as nursery:
@@ -667,8 +653,7 @@ async def test_the_next_lane_continues_with_the_memory() -> None:
 
 
 async def test_the_next_lane_continues_the_streak() -> None:
-    world = World(unreachable_first_wait=1.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE]
+    world = World(unreachable_first_wait=1.0, script={"e1": [Outcome.UNREACHABLE]})
     lane = make_lane(world, memory=LaneMemory(streak=3))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lane.run)
@@ -690,8 +675,7 @@ async def test_an_idle_lane_keeps_no_delivery_in_memory() -> None:
 
 
 async def test_a_waiting_lane_keeps_only_its_head_in_memory() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with running(world) as lane:
         lane.offer(world.outbox.add()[0])
         [second] = world.outbox.add()
@@ -708,8 +692,7 @@ async def test_a_waiting_lane_keeps_only_its_head_in_memory() -> None:
 
 
 async def test_statistics_show_the_head_and_its_wait() -> None:
-    world = World(registration(url="http://user:secret@127.0.0.1/hook"))
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(registration(url="http://user:secret@127.0.0.1/hook"), script={"e1": [Outcome.FAILED]})
     async with running(world) as lane:
         for delivery in world.outbox.add(2):
             lane.offer(delivery)
@@ -724,8 +707,7 @@ async def test_statistics_show_the_head_and_its_wait() -> None:
 
 
 async def test_what_happens_while_the_monitor_hears_of_an_attempt_counts() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     seen: list[tuple[LaneState, bool]] = []
     async with running(world) as lane:
 

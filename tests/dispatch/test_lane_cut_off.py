@@ -89,9 +89,7 @@ async def test_an_attempt_of_another_delivery_is_not_cut_off() -> None:
 
 @pytest.mark.parametrize("failures", [1, 12])
 async def test_the_next_one_has_its_attempts_though_the_former_was_tried_for_long(failures: int) -> None:
-    world = World(max_age=3600.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 100
-    world.sender.script["e2"] = [Outcome.UNREACHABLE]
+    world = World(max_age=3600.0, script={"e1": [Outcome.UNREACHABLE] * 100, "e2": [Outcome.UNREACHABLE]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2))
         await trio.sleep({1: 0.01, 12: 110}[failures])
@@ -103,8 +101,7 @@ async def test_the_next_one_has_its_attempts_though_the_former_was_tried_for_lon
 
 
 async def test_one_that_waits_on_disk() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(300))
         await trio.sleep(1)

@@ -184,8 +184,7 @@ async def test_a_refused_read_keeps_its_memory_until_it_is_done() -> None:
 
 
 async def test_a_lane_that_waits_for_long_holds_nothing_and_shows_its_head() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED] * 2
+    world = World(script={"e1": [Outcome.FAILED] * 2})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(3, size=MIB))
         await trio.sleep(1)
@@ -202,8 +201,7 @@ async def test_a_lane_that_waits_for_long_holds_nothing_and_shows_its_head() -> 
 
 
 async def test_a_resume_tries_a_head_that_is_only_on_disk() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED] * 2
+    world = World(script={"e1": [Outcome.FAILED] * 2})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2))
         await trio.sleep(1)
@@ -217,8 +215,7 @@ async def test_a_resume_tries_a_head_that_is_only_on_disk() -> None:
 
 
 async def test_while_the_disk_refuses_the_head_stays_in_memory_and_is_tried() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     world.outbox.writes_late = True
     flush, may_flush = world.outbox.flush, trio.Event()
 
@@ -239,8 +236,7 @@ async def test_while_the_disk_refuses_the_head_stays_in_memory_and_is_tried() ->
 
 
 async def test_a_lane_that_is_dead_reads_its_head_alone() -> None:
-    world = World(unreachable_first_wait=10.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 2
+    world = World(unreachable_first_wait=10.0, script={"e1": [Outcome.UNREACHABLE] * 2})
     world.outbox.add(PAGE)
     limits: list[int] = []
     read_lane = world.outbox.read_lane

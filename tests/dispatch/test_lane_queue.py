@@ -157,8 +157,7 @@ async def test_deliveries_that_are_requeued_during_a_read_are_in_the_next_page()
 
 
 async def test_requeued_deliveries_do_not_cut_the_wait_of_the_head_short() -> None:
-    world = World()
-    world.sender.script["e2"] = [Outcome.FAILED]
+    world = World(script={"e2": [Outcome.FAILED]})
     async with running(world) as lane:
         deliveries = world.outbox.add(2)
         for delivery in deliveries:

@@ -35,8 +35,7 @@ def change(world: World, dispatcher: Dispatcher, **changes: Any) -> None:
 
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes)))
 async def test_the_waiting_head_is_tried_at_once(changes: dict[str, Any]) -> None:
-    world = World(unreachable_first_wait=1.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 6
+    world = World(unreachable_first_wait=1.0, script={"e1": [Outcome.UNREACHABLE] * 6})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2))
         await trio.sleep(20)
@@ -50,8 +49,7 @@ async def test_the_waiting_head_is_tried_at_once(changes: dict[str, Any]) -> Non
 
 
 async def test_other_registrations_are_not_touched() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1, lane="reg_2:0"))
         await trio.sleep(1)
@@ -75,8 +73,7 @@ async def test_every_lane_of_the_registration_is_redirected() -> None:
 
 
 async def test_a_fixed_body_keeps_its_bytes() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2))
         await trio.sleep(1)
@@ -107,8 +104,7 @@ async def test_a_failure_that_is_settled_before_redirect_does_not_delay_the_firs
 
 
 async def test_a_stale_wait_is_ignored_even_if_a_pause_comes_between() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
@@ -125,8 +121,7 @@ async def test_a_stale_wait_is_ignored_even_if_a_pause_comes_between() -> None:
 
 async def test_a_stale_wait_is_ignored_by_a_lane_that_starts_in_the_pause_of_the_change() -> None:
     """The target and the partitions changed at once: the head is in another lane after the pause."""
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2))
         await trio.sleep(1)
@@ -266,8 +261,7 @@ async def test_an_idle_lane_goes_on_at_the_new_target() -> None:
 
 
 async def test_a_retired_lane_forgets_its_streak() -> None:
-    world = World(unreachable_first_wait=1.0, max_age=10.0)
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 99
+    world = World(unreachable_first_wait=1.0, max_age=10.0, script={"e1": [Outcome.UNREACHABLE] * 99})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(18)  # it expires after 15 s, with a streak of 4
@@ -304,8 +298,7 @@ async def test_a_lane_that_reads_from_disk_goes_on_at_the_new_target() -> None:
 
 @pytest.mark.parametrize("refusals", [0, 1])
 async def test_a_lane_that_starts_over_does_so_again(refusals: int) -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     flush, may_flush = world.outbox.flush, trio.Event()
 
     async def slow_flush() -> None:
@@ -328,8 +321,7 @@ async def test_a_lane_that_starts_over_does_so_again(refusals: int) -> None:
 
 
 async def test_a_paused_lane_tries_at_once_when_the_pause_ends() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
@@ -342,8 +334,7 @@ async def test_a_paused_lane_tries_at_once_when_the_pause_ends() -> None:
 
 
 async def test_a_redirect_holds_for_one_attempt() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED] * 3
+    world = World(script={"e1": [Outcome.FAILED] * 3})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
@@ -356,8 +347,7 @@ async def test_a_redirect_holds_for_one_attempt() -> None:
 
 
 async def test_a_registration_that_was_disabled_with_no_url_may_be_redirected() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
+    world = World(script={"e1": [Outcome.FAILED]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)

@@ -55,8 +55,7 @@ def test_the_advice_names_the_delivery_and_both_remedies() -> None:
 
 
 async def test_a_head_is_reported_once() -> None:
-    world = World()
-    world.sender.script["e1"] = [*BUSY]
+    world = World(script={"e1": [*BUSY]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(101))
         await trio.sleep(600)
@@ -76,8 +75,7 @@ async def test_a_head_is_reported_once() -> None:
 
 
 async def test_a_receiver_that_cannot_be_reached_is_no_delivery_s_fault() -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    world = World(script={"e1": [Outcome.UNREACHABLE] * 1000})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(200))
         await trio.sleep(6000)
@@ -104,8 +102,7 @@ async def test_a_request_that_breaks_in_its_middle_may_be_its_fault() -> None:
 
 
 async def test_one_with_few_behind_it_is_reported_when_there_are_more() -> None:
-    world = World()
-    world.sender.script["e1"] = [*BUSY]
+    world = World(script={"e1": [*BUSY]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(100))
         await trio.sleep(6000)
@@ -116,8 +113,7 @@ async def test_one_with_few_behind_it_is_reported_when_there_are_more() -> None:
 
 
 async def test_another_target_begins_anew() -> None:
-    world = World()
-    world.sender.script["e1"] = [*BUSY]
+    world = World(script={"e1": [*BUSY]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(101))
         await trio.sleep(500)
