@@ -144,58 +144,40 @@ async def _find(resource: str, api: Api, given: dict[str, Any]) -> Any:
     return await api.call("GET", resource, "find", given["instance"], given["id"])
 
 
-async def _webhooks(api: Api, given: dict[str, Any]) -> Any:
-    return await api.call("GET", "webhook", "list", given["instance"])
-
-
 async def _count(api: Api, given: dict[str, Any]) -> Any:
     action = given.pop("action")
     if action == "cancel":
         given.pop("state", None)  # only pending deliveries can be cancelled
     # A fixed end: what comes in meanwhile does not change the count.
     given.setdefault("until", rfc3339(time.time()))
-    counted = await (_count_replay if action == "replay" else _count_cancel)(api, given)
+    counted = await _matching(api, action, given)
     return {"count": counted, "tool": f"{action}_deliveries", "arguments": {**given, "count": counted}}
 
 
-def _body(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: given[name] for name in (*_CHOICE, *names) if name in given}
+def _body(action: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    names = (*_CHOICE, "state") if action == "replay" else (*_CHOICE,)
+    return {name: given[name] for name in names if name in given}
 
 
-async def _matching(api: Api, action: str, given: Mapping[str, Any], body: dict[str, Any]) -> int:
-    found = await api.call("POST", "delivery", action, given["instance"], body=body | {"dryRun": True})
+async def _matching(api: Api, action: str, given: Mapping[str, Any]) -> int:
+    if action == "replay" and "since" not in given:
+        raise Refused("since is missing: a replay needs the time from which to send again.")
+    body = _body(action, given) | {"dryRun": True}
+    found = await api.call("POST", "delivery", action, given["instance"], body=body)
     if found.get("complete") is False:
         raise Refused(f"More than {found['matching']:,} deliveries match. Choose a shorter time.")
     matching: int = found["matching"]
     return matching
 
 
-async def _count_cancel(api: Api, given: Mapping[str, Any]) -> int:
-    return await _matching(api, "cancel", given, _body(given))
-
-
-async def _count_replay(api: Api, given: Mapping[str, Any]) -> int:
-    if "since" not in given:
-        raise Refused("since is missing: a replay needs the time from which to send again.")
-    return await _matching(api, "replay", given, _body(given, "state"))
-
-
-async def _check(given: Mapping[str, Any], counted: int) -> None:
+async def _carry_out(action: str, api: Api, given: dict[str, Any]) -> Any:
+    counted = await _matching(api, action, given)
     if counted != given["count"]:
         raise Refused(
             f"{counted:,} deliveries match now, not {given['count']:,}. Nothing was done: call "
             "count_deliveries again, show the person the count, and use the arguments that it returns."
         )
-
-
-async def _replay(api: Api, given: dict[str, Any]) -> Any:
-    await _check(given, await _count_replay(api, given))
-    return await api.call("POST", "delivery", "replay", given["instance"], body=_body(given, "state"))
-
-
-async def _cancel(api: Api, given: dict[str, Any]) -> Any:
-    await _check(given, await _count_cancel(api, given))
-    return await api.call("POST", "delivery", "cancel", given["instance"], body=_body(given))
+    return await api.call("POST", "delivery", action, given["instance"], body=_body(action, given))
 
 
 async def _send_text(api: Api, given: dict[str, Any]) -> Any:
@@ -262,7 +244,7 @@ TOOLS = (
         "list_webhooks",
         "List the webhooks of an instance: URL, event kinds, whether each is enabled, and why not.",
         _object(("instance",), instance=_INSTANCE),
-        _webhooks,
+        lambda api, given: api.call("GET", "webhook", "list", given["instance"]),
     ),
     Tool(
         "search_deliveries",
@@ -328,7 +310,7 @@ TOOLS = (
         "Send finished deliveries of an instance again, in their original order. Needs the count of "
         "count_deliveries for the same arguments; if it is another by now, nothing is done.",
         _object(("instance", "since", "count"), instance=_INSTANCE, state=_STATE, **_CHOICE, count=_COUNT),
-        _replay,
+        partial(_carry_out, "replay"),
         reads=False,
         destroys=True,
     ),
@@ -337,7 +319,7 @@ TOOLS = (
         "Make pending deliveries of an instance dead letters, which can be replayed. Needs the count of "
         "count_deliveries for the same arguments; if it is another by now, nothing is done.",
         _object(("instance", "count"), instance=_INSTANCE, **_CHOICE, count=_COUNT),
-        _cancel,
+        partial(_carry_out, "cancel"),
         reads=False,
         destroys=True,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -43,16 +44,12 @@ def parse_backfill(body: Any, catalog: Catalog, *, now: float) -> BackfillReques
     """
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, _MAX_KINDS)
-
-    def check_filter(value: Any, where: str) -> tuple[StoredCondition, ...]:
-        return read_filter(fields, value, where)
-
     asked = BackfillRequest(
         # Required, because a receiver may not bear the whole log, sent by accident.
         since=fields.need(as_moment(now), 0.0, "since"),
         until=fields.pick(as_moment(now), "until"),
         kinds=fields.read(kinds, (), "events", "kinds"),
-        filter=fields.read(check_filter, (), "filter"),
+        filter=fields.read(partial(read_filter, fields), (), "filter"),
         dead=fields.read(as_bool, False, "dead"),
         dry_run=fields.read(as_bool, False, "dryRun", "dry_run"),
     )

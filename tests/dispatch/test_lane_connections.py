@@ -1,7 +1,7 @@
 """Lanes that wait for a connection: the pool of their host has one, and another lane has it."""
 
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import trio
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("autojump_clock")
 HOST = ("http", "127.0.0.1", 9, None)
 
 
-def small_world(**settings: object) -> World:
+def small_world(**settings: Any) -> World:
     """A world whose pools lend one connection; an attempt takes ten seconds."""
     world = World(**settings)
     world.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)), host_connections=1)

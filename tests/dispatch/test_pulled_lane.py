@@ -472,8 +472,7 @@ async def test_a_caller_that_is_cancelled_before_the_disk_has_a_failure(autojump
 
 async def test_the_clock_was_set_back_while_hookgw_was_down(autojump_clock: MockClock) -> None:
     again = RetryOptions(schedule=(50.0,), max_age=3600.0)
-    most = {"retry_after_max": 60.0, "unreachable_max_wait": 60.0}
-    world = World(registration(url=PULL_URL, retry=again), **most)
+    world = World(registration(url=PULL_URL, retry=again), retry_after_max=60.0, unreachable_max_wait=60.0)
     for made in world.outbox.add(2):
         on_disk = world.outbox.pending[made.seq]
         on_disk.queued_at += 90_000
