@@ -373,11 +373,7 @@ class DeliveriesPage:
                 until=rfc3339(until),
             )
             selection = self._selection(fixed, reader)
-            if (
-                selection.state not in (None, "dead")
-                if is_replay
-                else selection.state not in (None, "pending")
-            ):
+            if selection.state not in (None, "dead" if is_replay else "pending"):
                 raise Invalid.of(
                     "selection.wrong_state",
                     "Deliveries that are {state} cannot be part of this.",
