@@ -297,7 +297,7 @@ _limit_of_bytes = _rule(
     lambda value: value == 0 or 1024 <= value <= 2**60,
     "must be from 1KiB to 1073741824GiB, or 0 for no limit, not {value}.",
 )
-_any_size = _rule(lambda value: value <= 2**60, "must be at most 1073741824GiB, not {value}.")
+_any_size = _rule(lambda value: 0 <= value <= 2**60, "must be at most 1073741824GiB, not {value}.")
 _named = _rule(
     lambda value: bool(value.strip()) and "\0" not in value, "must not be empty or contain a NUL character."
 )
