@@ -447,16 +447,8 @@ def release(session: nox.Session) -> None:
     session.chdir(next((folder / "again").iterdir()))
     session.run("hatchling", "build", "-d", "dist", "-t", "wheel", silent=True)
     (wheel,) = (folder / "first" / "dist").glob("*.whl")
-    session.run(
-        "python",
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--wheel-dir",
-        str(folder / "wheels"),
-        f"{wheel}[mcp,otel,postgresql]",
-    )
+    options = ("--quiet", "--wheel-dir", str(folder / "wheels"))
+    session.run("python", "-m", "pip", "wheel", *options, f"{wheel}[mcp,otel,postgresql]")
     session.chdir(Path(__file__).parent)
     session.run("pytest", "tests/release", *session.posargs, env={"HOOKGW_RELEASE": str(folder)})
     shutil.copytree(folder / "first" / "dist", "dist", dirs_exist_ok=True)
