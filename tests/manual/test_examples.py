@@ -68,10 +68,15 @@ def test_a_shell_can_read_every_command(block: Block) -> None:
     assert done.stderr == ""
 
 
+def as_json(block: Block) -> Any:
+    """Return the value of a block, whose ``…`` stand for what it leaves out."""
+    text = block.text.replace("{…}", "{}").replace("[…]", "[]").replace(", …}", "}")
+    return json.loads(text if text.startswith(("{", "[")) else f"{{{text}}}")
+
+
 @of("json")
 def test_json_is_json(block: Block) -> None:
-    text = block.text.replace("{…}", "{}").replace("[…]", "[]").replace(", …}", "}")
-    json.loads(text if text.startswith(("{", "[")) else f"{{{text}}}")
+    as_json(block)
 
 
 @of("python")
@@ -187,6 +192,19 @@ async def test_every_call_is_of_the_interface(gateway: Gateway) -> None:
         assert {one.partition("=")[0] for one in query.split("&") if one} <= known, str(block)
         if call.headers.get("content-type") == "application/json":
             assert call.as_json is not None, str(block)
+
+
+async def test_every_example_of_json_has_the_fields_of_a_schema(gateway: Gateway) -> None:
+    document = OpenApiRoutes(create_app(gateway), gateway, request_schemas).document
+    schemas = [one for one in document["components"]["schemas"].values() if "properties" in one]
+    for block in BLOCKS:
+        if (block.page, block.language) == ("docs/http.md", "json"):
+            fields = as_json(block).keys()
+            assert any(
+                (fields <= schema["properties"].keys() or schema.get("additionalProperties") is True)
+                and fields >= {*schema.get("required", ())}
+                for schema in schemas
+            ), str(block)
 
 
 # What runs as it is written: the first delivery, and the guides.

@@ -1,12 +1,15 @@
 """The page about the test kit: its example works, and it names every fixture and public name."""
 
+import ast
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
+import trio.testing
 
 import hookgw.testing
-from hookgw.testing import pytest_plugin
+from hookgw.testing import GatewayKit, Receiver, pytest_plugin
 from tests.support.processes import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -23,6 +26,17 @@ def test_the_example_passes_in_an_empty_folder(tmp_path: Path) -> None:
     done = run(["-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "."], cwd=tmp_path, patience=100)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
+
+
+async def test_a_receiver_that_hangs(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: trio.testing.MockClock
+) -> None:
+    [steps] = re.findall(r"^  ```python\n(.*?)^  ```$", PAGE, re.MULTILINE | re.DOTALL)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    code = compile(textwrap.dedent(steps), "docs/testing.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await eval(code, {"hang": hookgw.testing.hang, **locals()})
+    (lane,) = hookgw_gateway.gateway.lanes()
+    assert lane.last_outcome == hookgw.Outcome.UNANSWERED
 
 
 @pytest.mark.parametrize("fixture", [name for name in vars(pytest_plugin) if name.startswith("hookgw_")])
