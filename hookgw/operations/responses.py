@@ -21,12 +21,12 @@ class Actor(Struct, frozen=True, kw_only=True):
     Attributes:
         kind: `key` for the holder of an API key; `hookgw` itself, a `plugin`, or the `configuration`.
         name: the name of the key or of the plugin; ``null`` for the others.
-        instance: the instance that the key belongs to; ``null`` for a global key, and for the others.
-        address: the client's IP address; ``null`` over a Unix socket and without a client, and for a global
-            key if an instance's key asks.
+        instance: the instance that the key belongs to; ``null`` for a key of no instance, and for the others.
+        address: the client's IP address; ``null`` over a Unix socket and without a client, and, of a key of
+            no instance, unless a global key asks.
         via: what the client used, for example `dashboard`; ``null`` for the HTTP API.
-        person: who was signed in at the reverse proxy; ``null`` for nobody, and, with an instance's key, of
-            the operators.
+        person: who was signed in at the reverse proxy; ``null`` for nobody, and, with a key of no instance,
+            unless a global key asks.
     """
 
     kind: ActorKind

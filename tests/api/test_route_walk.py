@@ -7,6 +7,7 @@ is tried on it.
 import inspect
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import httpx
@@ -26,6 +27,7 @@ from tests.support.application import create_app
 from tests.support.open_routes import OPEN_ROUTES, TOKEN_IN_PATH
 
 OWN_KEY = "the-key-of-loja1"
+PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text("utf-8")
 LACKS_OPERATE = "This key does not have the right 'operate'."
 FAST = ("/event/emit/", "/ingest/")
 """The routes with a fast path. All others are the same routes without fast paths, and walked once."""
@@ -160,6 +162,19 @@ async def test_the_walk_sees_everything(app: Application) -> None:
         VERIFY_PATH,
         "/shared/colours",
     }
+
+
+async def test_the_manual_says_which_calls_need_a_global_key(app: Application) -> None:
+    said = {
+        (method, re.sub(r"<\w+>", "<>", path)): text.endswith("Global key")
+        for method, path, text in re.findall(r"^\| `([A-Z]+) (/[^`?]*)[^`]*` \| (.+) \|$", PAGE, re.MULTILINE)
+    }
+    needs = {
+        (route.method, re.sub(r"<[^>]+>", "<>", route.rule)): route.need.scope is Scope.EVERYTHING
+        for route in walk(app)
+    }
+    assert app.uses_fast_paths is (len(said.keys() & needs.keys()) > 90)
+    assert {call for call in said.keys() & needs.keys() if said[call] != needs[call]} == set()
 
 
 @pytest.mark.parametrize("key", [None, "", "wrong", KEY + "x", KEY.upper(), OWN_KEY + " x", OWN_KEY[:-1]])

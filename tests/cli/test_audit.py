@@ -41,10 +41,10 @@ async def test_a_list_shows_who_changed_what(invoke: Invoke, server: Receiver) -
     result = await invoke("audit", "list", "loja1", "--action", "key", "--limit", "3")
     assert server.requests[0].target == "/audit/list/loja1?action=key&limit=3"
     text = " ".join(result.stdout.split())
-    assert "2026-11-20T12:00:00.123Z key crm 10.0.0.7 registration.change loja1/default" in text
+    assert "2026-11-20T12:00:00.123Z key crm of loja1 10.0.0.7 registration.change loja1/default" in text
     assert "url: http://a.example/ → http://b.example/, timeout: – → 5.0, headers.x" in text
     assert "hookgw key.revoke default reason: It had expired." in text
-    assert "global key crm, dashboard 10.0.0.7 registration.change loja1 " in text
+    assert " key crm, dashboard 10.0.0.7 registration.change loja1 " in text
     assert "add: --cursor 17-1" in result.stderr
 
 

@@ -271,7 +271,7 @@ def options(client: Client, name: str, options: dict[str, Any], unset: tuple[str
 def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool) -> None:
     """Print the instance's tags, or replace all of them.
 
-    A change needs a global key.
+    A change needs the right operate, which an instance's own key does not have.
 
     \b
         hookgw instance tags loja1 --tag tenant=acme --tag plan=gold

@@ -36,8 +36,8 @@ def audit() -> None:
 def list_(client: Client, instance: str | None, **query: str | int | None) -> None:
     """List changes, newest first.
 
-    With INSTANCE, the changes of that instance, of its registrations and of its keys. Without it, a global
-    key is needed.
+    With INSTANCE, the changes of that instance, of its registrations and of its keys. Without it, all that
+    are within the key's reach.
     """
     page = client.page("entries", "audit", "list", instance, query=query)
     if shown_as_json(page):
@@ -49,8 +49,8 @@ def list_(client: Client, instance: str | None, **query: str | int | None) -> No
 def _row(entry: dict[str, Any]) -> tuple[object, ...]:
     actor = entry["actor"]
     who = f"{actor['kind']} {actor['name']}" if actor["name"] else actor["kind"]
-    if actor["kind"] == "key" and actor["instance"] is None:
-        who = f"global {who}"
+    if actor["instance"]:
+        who = f"{who} of {actor['instance']}"
     if actor.get("person"):
         who = f"{actor['person']}, {who}"
     if actor["via"]:

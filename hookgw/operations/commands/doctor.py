@@ -33,8 +33,8 @@ def doctor(client: Client, instance: str | None, no_test: bool) -> None:
 
     Follows an event's way: the connection of INSTANCE, its last event, its webhooks, the head of each lane
     with its last answer, then host, address and certificate of each receiver. Then a signed test event goes
-    to each enabled webhook, outside its lane. Without INSTANCE, it lists the problems of all instances, which
-    needs a global key. The exit code is 1 if something has failed.
+    to each enabled webhook, outside its lane. Without INSTANCE, it lists the problems of all instances that
+    the key reaches. The exit code is 1 if something has failed.
     """
     found = client.call("GET", "diagnosis", instance)
     checks = [*found["checks"]]
