@@ -129,6 +129,12 @@ COMMANDS = [
     if block.language in ("sh", "bash")
     for words in commands_of(block.text)
 ]
+COMMANDS += [
+    pytest.param(words, id=f"{name} {' '.join(words)[:60]}")
+    for name in sorted({block.page for block in BLOCKS})
+    for text in re.findall(r"`((?:[A-Z_]+=\S+ )?hookgw [a-z][^`]*)`", (ROOT / name).read_text("utf-8"))
+    for words in commands_of(text.replace("\n", " "))
+]
 
 
 @pytest.mark.parametrize("words", COMMANDS)
