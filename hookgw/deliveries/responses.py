@@ -26,7 +26,7 @@ class Summary(Struct, frozen=True, kw_only=True, rename="camel"):
         url: the registration's URL; ``null`` if it was deleted.
         accepted_at: when the event was accepted.
         finished_at: when the delivery finished; ``null`` while it is pending.
-        next_attempt_at: the earliest time of the next attempt; ``null`` if it is due or finished.
+        next_attempt_at: the earliest time of the next attempt; ``null`` if it is finished, due or in line.
     """
 
     id: str
