@@ -68,6 +68,13 @@ def test_every_metric_in_use_exists(title: str, query: str, series: set[str]) ->
     assert set(used) <= series, title
 
 
+def test_the_page_has_every_metric(series: set[str]) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    table = page.partition("## Metrics\n")[2].partition("\n## ")[0]
+    names = {re.sub("_(bucket|sum|count)$", "", name) for name in series if name.startswith("hookgw_")}
+    assert names - {*re.findall(r"`(hookgw_\w+)", table)} == set()
+
+
 @pytest.mark.parametrize("alert", ALERTS, ids=[alert["alert"] for alert in ALERTS])
 def test_every_alert_has_a_runbook(alert: dict[str, Any]) -> None:
     name = alert["alert"]
