@@ -1,9 +1,14 @@
 """Tags of an instance in the dashboard."""
 
+import html
+
+import msgspec
 import pytest
 
 from hookgw import Gateway
 from tests.dashboard.conftest import Browser
+from tests.public.config import LimitsSettings, Settings, TagLimits
+from tests.public.kernel import Size
 
 
 async def test_the_page_of_an_instance_shows_its_tags(browser: Browser, gateway: Gateway) -> None:
@@ -29,3 +34,14 @@ async def test_a_tag_has_one_value(
     refused = await browser.submit(page, path, {"tags": "tenant=a tenant=b", **more})
     assert refused.status_code == 400
     assert "tenant is given twice: an instance has one value of each tag." in refused.text
+
+
+class TestLimits:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        limits = LimitsSettings(tags={"tenant": TagLimits(deliveries=1000, bytes=Size(2**20), rate="20/s")})
+        return msgspec.structs.replace(settings, limits=limits)
+
+    async def test_the_system_page_shows_the_limits_of_tags(self, browser: Browser) -> None:
+        page = html.unescape((await browser.get("/system")).text)
+        assert '{"tenant":{"deliveries":1000,"bytes":"1MiB","rate":"20/s"}}' in page

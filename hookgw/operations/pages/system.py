@@ -108,7 +108,8 @@ def _flat(settings: msgspec.Struct, prefix: str = "") -> list[tuple[str, str]]:
         else:
             shown = list(map(str, value)) if isinstance(value, tuple) else value
             is_plain = isinstance(shown, str | int | float) and not isinstance(shown, bool)
-            found.append((path, str(shown) if is_plain else msgspec.json.encode(shown).decode()))
+            text = str(shown) if is_plain else msgspec.json.encode(shown, enc_hook=str).decode()
+            found.append((path, text))
     return found
 
 
