@@ -1,4 +1,4 @@
-"""Ends every list after 2 MiB, with a cursor for the rest.
+"""Ends every list after 2 MiB (some arrays later), with a cursor for the rest.
 
 A tenant decides how long the entries of its lists are, and a slow client how long they stay in memory.
 """
@@ -34,10 +34,15 @@ _AT_ONCE = 64 * 1024
 
 
 class ShownList:
-    """The shown entries of a list: at least one, and no more than fit. ``entries`` are encoded."""
+    """The shown entries of a list: at least one, and no more than fit. ``entries`` are encoded.
 
-    def __init__(self) -> None:
+    Args:
+        most: the bytes of the list; :data:`LIST` if it is ``None``.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
         self.entries: list[Any] = []
+        self._most = LIST if most is None else most
         self._size = self._paused = _AROUND
 
     async def add(self, entries: Iterable[T], present: Callable[[T], Any]) -> int:
@@ -46,7 +51,7 @@ class ShownList:
         for entry in entries:
             encoded = msgspec.json.encode(present(entry))
             self._size += len(encoded) + 1
-            if self.entries and self._size > LIST:
+            if self.entries and self._size > self._most:
                 break
             self.entries.append(msgspec.Raw(encoded))
             if self._size - self._paused >= _AT_ONCE:
@@ -55,21 +60,25 @@ class ShownList:
         return len(self.entries) - before
 
 
-async def first_of(entries: Iterable[T], present: Callable[[T], Any]) -> list[Any]:
+async def first_of(entries: Iterable[T], present: Callable[[T], Any], most: int | None = None) -> list[Any]:
     """Return as many of the first entries as a response may have, as :class:`ShownList` encodes them."""
-    shown = ShownList()
+    shown = ShownList(most)
     await shown.add(entries, present)
     return shown.entries
 
 
 async def array(
-    entries: Sequence[T], place: Callable[[T], Sequence[str | float]], present: Callable[[T], Any]
+    entries: Sequence[T],
+    place: Callable[[T], Sequence[str | float]],
+    present: Callable[[T], Any],
+    most: int | None = None,
 ) -> Response:
     """Return a list as an array. Its cursor is in a header, and the query's cursor is continued.
 
     Args:
         place: returns an entry's sort key: the list is sorted by it, and it is unique.
         present: shows an entry.
+        most: as of :class:`ShownList`; the caller has reserved as many.
 
     Raises:
         Invalid: the cursor is not one of such a list.
@@ -81,7 +90,7 @@ async def array(
         rest = [one for one in rest if after is None or one[0] > after]
     except TypeError:
         raise wrong_cursor() from None
-    shown = await first_of((one for _, one in rest), present)
+    shown = await first_of((one for _, one in rest), present, most)
     response = json_response(shown)
     if len(shown) < len(rest):
         response.headers[CURSOR] = make_cursor(rest[len(shown) - 1][0])

@@ -180,10 +180,17 @@ async def test_the_audit(size: int, client: httpx.AsyncClient, gateway: Gateway)
 
 
 @pytest.mark.usefixtures("short")
-async def test_instances(client: httpx.AsyncClient, gateway: Gateway) -> None:
+async def test_instances(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = [f"loja{number}" for number in range(10, 20)]
     for name in names:
         await gateway.instances.create(name)
+    monkeypatch.setattr("hookgw.instances.routes.instances.LIST", 4000)
+    # Clients of Evolution API read no cursor.
+    (whole,) = await pages(client, "/instance/fetchInstances", None)
+    assert [one["name"] for one in whole] == names
+    monkeypatch.setattr("hookgw.instances.routes.instances._ENTRY", 1)
     found = await pages(client, "/instance/fetchInstances", None)
     assert len(found) > 2
     assert [one["name"] for page in found for one in page] == names

@@ -74,6 +74,8 @@ _PAIRING_QUERY = Parameter(
 )
 _FEW = 100
 """So many instances are asked for by their names; if there are more, for all."""
+_ENTRY = 4096
+"""The bytes of an instance in a list: more than most have."""
 
 
 class InstanceRoutes(RouteGroup):
@@ -161,7 +163,10 @@ class InstanceRoutes(RouteGroup):
         their instances are unknown: `connecting`, or `close` if nobody connected the instance. If the list
         ends early, its cursor is in `hookgw-cursor`. A `number` that no instance has gets 404.
         """
-        await reserve(LIST)
+        # Clients of Evolution API read no cursor: if there is memory, their array has all accounts.
+        many = len(within(self._gateway.registry, current_principal()))
+        most = max(LIST, min(many * _ENTRY, self._gateway.settings.server.response_memory // 8))
+        await reserve(most)
         principal = current_principal()
         # A key of one instance is that instance's: the only one that its caller sees.
         # Whoever has the URL can send events as the network does.
@@ -211,7 +216,7 @@ class InstanceRoutes(RouteGroup):
                 callers_key,
             )
 
-        response = await array(found, lambda instance: (instance.name,), present)
+        response = await array(found, lambda instance: (instance.name,), present, most)
         return name_silent(response, connections.silent)
 
     def _numbers_of(self, instance: Instance, account: Account) -> tuple[str | None, ...]:
