@@ -62,6 +62,7 @@ class Scheme:
         header: has the signature.
         algorithm: ``hmac-`` and a hash; a hash without a key, where the secret is a part of what is signed;
             or ``ed25519``, where the secret is the public key.
+        other_algorithm: that some of the sender's secrets have instead.
         encoding: of the signature, ``hex`` or ``base64``.
         signed: a text with the parts ``{body}``, ``{time}``, ``{secret}``, ``{url}``, ``{fields}`` and
             ``{notification}``.
@@ -80,6 +81,7 @@ class Scheme:
 
     header: str
     algorithm: str = "hmac-sha256"
+    other_algorithm: str = ""
     encoding: str
     signed: str
     prefix: str = ""
@@ -204,8 +206,10 @@ class Scheme:
         if self.algorithm == "ed25519":
             return _is_ed25519(given, secret, content)
         if self.algorithm.startswith("hmac-"):
-            algorithm = self.algorithm.removeprefix("hmac-")
-            return is_signature(given, secret, content, algorithm=algorithm, encoding=self.encoding)
+            hashes = [one.removeprefix("hmac-") for one in (self.algorithm, self.other_algorithm) if one]
+            return any(
+                is_signature(given, secret, content, algorithm=one, encoding=self.encoding) for one in hashes
+            )
         return bool(secret) and is_secret(given, hashlib.new(self.algorithm, content).hexdigest())
 
 
@@ -339,6 +343,8 @@ SCHEMES: Mapping[str, Scheme] = {
     "twilio": Scheme(
         header="x-twilio-signature",
         algorithm="hmac-sha1",
+        # Of shared keys, which x-twilio-webhooks-signature-settings names.
+        other_algorithm="hmac-sha256",
         encoding="base64",
         signed="{url}{fields}",
         event_id=f"{HEADER}i-twilio-idempotency-token",

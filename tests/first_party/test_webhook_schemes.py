@@ -2,18 +2,21 @@
 
 import base64
 import gzip
+import hmac
 import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 import pytest
 
 from hookgw import Invalid, ProofRefused, Unavailable
-from tests.first_party.webhook_schemes import BODY, SENDERS, session_of, with_headers
+from tests.first_party.webhook_schemes import BODY, SENDERS, URL, session_of, with_headers
 from tests.public.plugins import ContainedConnector, Hooks, LoadedPlugins
 
 NAMES = list(SENDERS)
@@ -179,6 +182,23 @@ async def test_a_list_has_one_time_and_any_number_of_signatures(
         await webhook.ingest(
             session, with_headers(genuine, **{header: f"{at},{','.join([wrong] * 16)},{rest}"})
         )
+
+
+async def test_twilio_signs_with_a_shared_key(webhook: ContainedConnector) -> None:
+    """Such keys have another hash than the auth token, and the request says so."""
+    session, genuine = session_of("twilio"), SENDERS["twilio"].request(now())
+    fields = sorted(parse_qsl(genuine.body.decode(), keep_blank_values=True))
+    content = f"{URL}?from=twilio" + "".join(name + value for name, value in fields)
+    for hashed in ("sha256", "md5"):
+        mac = hmac.new(SENDERS["twilio"].secret.encode(), content.encode(), hashed).digest()
+        signed = with_headers(
+            genuine,
+            x_twilio_signature=base64.b64encode(mac).decode(),
+            x_twilio_webhooks_signature_settings=f"key=k1,algorithm=HMAC_{hashed.upper()}",
+        )
+        with nullcontext() if hashed == "sha256" else pytest.raises(ProofRefused):
+            await webhook.ingest(session, signed)
+    assert len(session.events) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
