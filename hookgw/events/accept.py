@@ -216,7 +216,16 @@ class EventIntake:
         ):
             await run_in_slices(long[0].instance, _find_chats(long))
         if warnings:
-            logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
+            # Not the sentence, which repeats a part of the payload: the number of a person, for example.
+            first, violation = next((one.event, one.violation) for one in batch.checked if one.violation)
+            logger.warning(
+                "payloads violate their schema",
+                instance=first.instance,
+                kind=first.kind,
+                event_id=first.id,
+                rule=violation.values.get("rule"),
+                count=len(warnings),
+            )
         if hooks.implements("hookgw_accept") and completed:
             await hooks.notify("hookgw_accept", events=completed, headers=dict(headers))
 

@@ -20,11 +20,12 @@ class Sentence(str):
     Args:
         id: words such as ``field.unknown``: what it is about, a dot, what is wrong.
         template: the sentence, with the placeholders of :meth:`str.format`.
-        values: of the placeholders. What is no JSON scalar becomes its text. None may be a secret.
+        values: of the placeholders, and others for programs. What is no JSON scalar becomes its text. None
+            may be a secret.
 
     Attributes:
         id, template: as given.
-        values: those of the placeholders; and ``at``, if the sentence has a place before it, see :meth:`at`.
+        values: as given; and ``at``, if the sentence has a place before it, see :meth:`at`.
     """
 
     id: str

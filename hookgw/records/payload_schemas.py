@@ -80,7 +80,11 @@ class _Schema:
                 room = _MAX_MESSAGE - len(f"data{path}: ")
                 reason = message if len(message) <= room else message[: max(0, room)] + "…"
                 return Sentence(
-                    "event.schema_violated", "{where}: {reason}", where=f"data{path}", reason=reason
+                    "event.schema_violated",
+                    "{where}: {reason}",
+                    where=f"data{path}",
+                    reason=reason,
+                    rule="".join(f"/{part}" for part in error.schema_path),
                 )
         return Sentence("event.schema_violated_somewhere", "data: it violates the schema of its kind.")
 
