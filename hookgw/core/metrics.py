@@ -460,7 +460,9 @@ def _lane_families(found: Survey) -> Iterator[Metric]:
         labels=["registration", "partition", "url"],
     )
     for lane in found.worst_lanes:
-        backlogs.add_metric([lane.registration, lane.partition or "", lane.url or ""], lane.backlog)
+        # Without the query, in which many receivers have a secret.
+        url = (lane.url or "").partition("?")[0]
+        backlogs.add_metric([lane.registration, lane.partition or "", url], lane.backlog)
     yield backlogs
 
 

@@ -34,7 +34,7 @@ def lane(
         lane="reg_a:0" if partition is None else f"reg_a:0:{partition}",
         registration="reg_a",
         partition=partition,
-        url="http://r.example/",
+        url="http://r.example/?token=a-secret",
         state=state,
         backlog=backlog,
         head_since=head_since,
