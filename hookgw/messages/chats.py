@@ -53,6 +53,8 @@ MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
 """The kinds of events with one message."""
 _CONTACTS = ("CONTACTS_UPSERT", "CONTACTS_UPDATE", "CONTACTS_SET")
 _GROUP = "@g.us"
+_STATUS = "status@broadcast"
+"""Where status posts are: a chat, and nobody's contact."""
 _PERSON = (NUMBER, HIDDEN)
 
 
@@ -441,7 +443,8 @@ def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact
         is_group=is_group,
         updated_at=at,
     )
-    yield jids, contact
+    if jids[0] != _STATUS:
+        yield jids, contact
     if members and not key.fromMe:
         member = Contact(jid=members[0], name=name, picture_url=None, is_group=False, updated_at=at)
         yield members, member

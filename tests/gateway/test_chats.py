@@ -133,6 +133,13 @@ async def test_a_person_who_is_named_twice_is_no_group(key: dict[str, Any]) -> N
     assert (contact.jid, contact.name, contact.is_group) == ("55@s.whatsapp.net", "Ana", False)
 
 
+async def test_status_posts_are_no_contact() -> None:
+    """As with Evolution API: a message to all contacts would be posted as a status, too."""
+    posted = message("status@broadcast", "Ana", participant="55@s.whatsapp.net")
+    assert [(one.jid, one.name) for one in await contacts(posted)] == [("55@s.whatsapp.net", "Ana")]
+    assert [one.jid for one in await chats(posted)] == ["status@broadcast"]
+
+
 SPELLINGS: list[dict[str, Any]] = [
     {"chat": "55@s.whatsapp.net"},
     {"chat": "55:90@s.whatsapp.net"},
