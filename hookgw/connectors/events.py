@@ -39,7 +39,9 @@ async def emit_valid(
             try:
                 await session.emit_all([event])
             except (Invalid, TooLarge) as error:
-                logger.warning("event refused", instance=session.instance, kind=event.kind, reason=str(error))
+                logger.warning(
+                    "event refused", instance=session.instance, kind=event.kind, reason=error.to_log()
+                )
         if state is not msgspec.UNSET:
             await session.emit_all([], state=state)
 

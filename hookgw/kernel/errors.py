@@ -53,6 +53,15 @@ class HookgwError(Exception):
     def __str__(self) -> str:
         return " ".join(self.messages)
 
+    def to_log(self) -> str:
+        """Return the messages for the log, without the part of a payload that violates its schema."""
+        return " ".join(
+            f"The payload violates {message.values['rule']} of its schema."
+            if "rule" in message.values
+            else message
+            for message in self.messages
+        )
+
 
 class Invalid(HookgwError):
     """The caller's input breaks a rule. Nothing was stored."""

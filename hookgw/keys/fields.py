@@ -224,23 +224,20 @@ SHOWN = (
 CREATED = (
     *SHOWN,
     Shown("key", str, "the key itself, which is shown only here.", is_secret=True),
-    Shown("warnings", list[str], "fields of the request that were ignored.", is_optional=True),
 )
 
 KEY = request_schema(
     FIELDS,
     "Send expiresIn or expiresAt; with neither, the key lasts as long as the caller's key. Send tags or "
     "instances; with neither, the key reaches what the caller's key does. A key for an instance has neither.",
+    is_closed=True,
 )
 
 
-def parse_key_request(
-    body: Any, *, now: float, is_of_instance: bool = False
-) -> tuple[dict[str, Any], list[str]]:
+def parse_key_request(body: Any, *, now: float, is_of_instance: bool = False) -> dict[str, Any]:
     """Read the body of a key's ``create``; durations count from ``now``, in seconds since the epoch.
 
-    Return the fields of the record that it sets, and a warning for each ignored field. Raise ``Invalid`` with
-    every mistake.
+    Return the fields of the record that it sets. Raise ``Invalid`` with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
     given = read_fields(FIELDS, fields, now)
@@ -259,8 +256,10 @@ def parse_key_request(
                 "A key of an instance reaches that one: leave tags and instances out.",
             )
         )
-    warnings = fields.finish()
+    # A misspelt limit would give more than is meant.
+    fields.refuse_unknown("a key")
+    fields.finish()
     life = given.pop("expires_in")
     if life is not UNSET:
         given["expires_at"] = now + life
-    return {name: value for name, value in given.items() if value is not UNSET}, warnings
+    return {name: value for name, value in given.items() if value is not UNSET}

@@ -53,7 +53,7 @@ class KeyForms:
         now = self._gateway.clock.steady()
         try:
             body = {"name": form.get("key_name")} | from_form(FIELDS, form)
-            asked, _ = parse_key_request(body, now=now, is_of_instance=True)
+            asked = parse_key_request(body, now=now, is_of_instance=True)
             check_name(asked["name"], "The name of the key")
             made, key = await self._gateway.keys.create(instance, **asked, maker=visitor().holder)
         except HookgwError as error:
@@ -149,7 +149,7 @@ class KeysPage:
                 **{name: value for name, value in given.items() if value},
                 **from_form(FIELDS, form),
             }
-            asked, _ = parse_key_request(body, now=now)
+            asked = parse_key_request(body, now=now)
             check_name(asked["name"], "The name of the key")
             made, key = await self._gateway.keys.create(None, **asked, maker=visitor().holder)
         except HookgwError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
 from msgspec.structs import replace
 from quart import Response
 
@@ -92,13 +91,11 @@ class KeyRoutes(RouteGroup):
 
     async def _create(self, instance: str | None) -> Response:
         now, holder = self._gateway.clock.steady(), current_holder()
-        asked, warnings = parse_key_request(
-            await read_json(self._limit), now=now, is_of_instance=instance is not None
-        )
+        asked = parse_key_request(await read_json(self._limit), now=now, is_of_instance=instance is not None)
         check_name(asked["name"], "name")  # it becomes a part of paths and log lines
         stored, key = await self._gateway.keys.create(instance, **asked, maker=holder)
         created = present_created_key(stored, self._showing(instance, now))
-        return json_response(replace(created, key=key, warnings=warnings or UNSET), 201)
+        return json_response(replace(created, key=key), 201)
 
     async def _list(self, instance: str | None) -> Response:
         await reserve(LIST)

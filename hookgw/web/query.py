@@ -26,8 +26,10 @@ _SELECTING = (
     "/webhook/backfill",
     "/webhook/test",
     "/webhook/rotateSecret",
+    "/key/create",
+    "/portal/link",
 )
-"""How the calls begin whose bodies refuse unknown fields, because they would select more than meant."""
+"""How the calls begin whose bodies refuse unknown fields: without them, more would be selected or given."""
 _MOST_PROBLEMS = 10
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
 """Entries on a page of a list."""

@@ -145,7 +145,7 @@ class Waha(kit.NetworkConnector[Connection]):
                 await session.emit_all([event])
         except (Invalid, TooLarge) as error:
             # Too large, or against the schema of its kind: the server would repeat it for half a day in vain.
-            logger.warning("event refused", instance=session.instance, kind=event.kind, reason=str(error))
+            logger.warning("event refused", instance=session.instance, kind=event.kind, reason=error.to_log())
             return IngestResponse(body=b"hookgw cannot store this event.")
         connection.answer_event(event, payload)
         return IngestResponse()

@@ -19,7 +19,7 @@ from hookgw.testing import FakeSession
 class Strict(FakeSession):
     """Refuses what the gateway refuses: a commit with an event that breaks a rule."""
 
-    refusal: type[Exception] = Invalid
+    refusal: Callable[[str], Exception] = Invalid
 
     async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
         if any(event.data == "wrong" for event in events):
@@ -39,7 +39,7 @@ async def test_all_events_are_stored_in_one_commit_with_the_state() -> None:
 
 
 @pytest.mark.parametrize("refusal", [Invalid, TooLarge])
-async def test_an_event_that_breaks_a_rule_keeps_back_nothing(refusal: type[Exception]) -> None:
+async def test_an_event_that_breaks_a_rule_keeps_back_nothing(refusal: Callable[[str], Exception]) -> None:
     session = Strict()
     session.refusal = refusal
     with structlog.testing.capture_logs() as logs:
@@ -50,6 +50,17 @@ async def test_an_event_that_breaks_a_rule_keeps_back_nothing(refusal: type[Exce
     assert [(log["event"], log["kind"], log["reason"]) for log in logs] == [
         ("event refused", "CALL", "It breaks a rule.")
     ]
+
+
+async def test_what_a_payload_has_where_it_breaks_its_schema_is_not_in_the_log() -> None:
+    session = Strict()
+    rule = "/properties/key/type"
+    session.refusal = lambda _: Invalid.of(
+        "event.schema_violated", "{where}: {reason}", where="data", reason="5511", rule=rule
+    )
+    with structlog.testing.capture_logs() as logs:
+        await emit_valid(session, [event("wrong")], logger=structlog.get_logger())
+    assert [log["reason"] for log in logs] == [f"The payload violates {rule} of its schema."]
 
 
 async def test_events_that_cannot_be_stored_now_are_not_left_out() -> None:

@@ -155,7 +155,7 @@ class IngestService:
                     instance=session.instance,
                     connector=session.connector.name,
                     status=int(refusal.status),
-                    reason=str(refusal),
+                    reason=refusal.to_log(),
                 )
             raise
         except PluginFailed as failure:  # logged at the boundary

@@ -90,10 +90,18 @@ async def test_what_can_be_asked_for(body: dict[str, Any], status: int, client: 
     assert status == 201 or shape_of(response)
 
 
-async def test_what_is_ignored_is_named(client: httpx.AsyncClient) -> None:
-    answer = (await client.post("/key/create/loja1", json={"name": "a", "key": "own"})).json()
-    assert answer["warnings"] == ["key is an unknown field; it was ignored."]
-    assert answer["key"] != "own"
+@pytest.mark.parametrize("path", ["/key/create/loja1", "/key/create"])
+async def test_a_misspelt_limit_makes_no_key_without_it(path: str, client: httpx.AsyncClient) -> None:
+    response = await client.post(path, json={"name": "a", "can": ["read"], "right": ["read"]})
+    assert (response.status_code, shape_of(response)) == (
+        400,
+        [
+            "can is not a field of a key.",
+            "right is not a field of a key. Did you mean rights?",
+        ],
+    )
+    assert (await client.post(f"{path}?rights=read", json={"name": "a"})).status_code == 400
+    assert "a" not in [key["name"] for key in (await client.get(path.replace("create", "list"))).json()]
 
 
 @pytest.mark.parametrize("path", ["/key/delete/loja1/a%20b", "/key/delete/a%20b"])
