@@ -60,6 +60,19 @@ TEMPLATES = (
     N_("The certificate of {place} was refused: {reason}."),
     N_("The TLS handshake with {place} failed: {reason}."),
     N_("This was no TLS: if the receiver speaks plain HTTP, use http:// in the URL."),
+    N_("The receiver speaks neither TLS 1.2 nor 1.3, and hookgw nothing older."),
+    N_(
+        "If it has no certificate for this name, correct the host in the URL, or set tls.serverName of the "
+        "registration."
+    ),
+    N_("If its certificate is for another name, set tls.serverName of the registration."),
+    N_("To trust a private authority, set tls.ca of the registration."),
+    N_("It requires a client certificate: set tls.clientCertificate and tls.clientKey of the registration."),
+    N_(
+        "If it requires a client certificate, set tls.clientCertificate and tls.clientKey of the "
+        "registration."
+    ),
+    N_("It refused the certificate in tls.clientCertificate."),
     N_("The TLS handshake with {place} took longer than {seconds} s."),
     N_("Port {port} of {host} is not dialled: hookgw itself listens there."),
     N_(

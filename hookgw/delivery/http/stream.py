@@ -319,6 +319,13 @@ async def open_tls(
             reason = f"The TLS handshake with {target.place} failed: {_reason(cause)}."
             if _reason(cause) in _NO_TLS:
                 reason += " This was no TLS: if the receiver speaks plain HTTP, use http:// in the URL."
+            elif _reason(cause).endswith(_TOO_OLD):
+                reason += " The receiver speaks neither TLS 1.2 nor 1.3, and hookgw nothing older."
+            elif _reason(cause).endswith(_NO_SUCH_NAME) and not has_certificate:
+                reason += (
+                    " If it has no certificate for this name, correct the host in the URL, "
+                    "or set tls.serverName of the registration."
+                )
             reason += _certificate_hint(cause, has_certificate)
         raise TlsFailed(reason) from error
     except BaseException:
@@ -346,14 +353,25 @@ def drop_unacknowledged(sock: socket.socket | trio.socket.SocketType) -> None:
 # What OpenSSL calls bytes that are no record of TLS, by its version and by what the bytes are.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
+# The alert of a server, and what OpenSSL says of a server that chose an older version.
+_TOO_OLD = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
+
+# What servers send that have no certificate for the name: nginx and Apache the first, Caddy and others in Go
+# the second, Cloudflare and HAProxy the third.
+_NO_SUCH_NAME = ("UNRECOGNIZED_NAME", "INTERNAL_ERROR", "HANDSHAKE_FAILURE")
+
 # Servers that want a certificate and get none send: in TLS 1.3 a specific alert; before that BAD_CERTIFICATE
 # (Go), or HANDSHAKE_FAILURE (OpenSSL), which may mean other things.
 _ASKS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE")
 _MAY_ASK = ("HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN", "ACCESS_DENIED")
 _REFUSES = (*_ASKS, *_MAY_ASK, "UNKNOWN_CA", "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "DECRYPT_ERROR")
-_HOW = "set tls.clientCertificate and tls.clientKey of the registration"
 _FIRST_ONLY = "a receiver must ask for a client certificate when the connection opens"
-NEEDS_CERTIFICATE = f"It requires a client certificate: {_HOW}."
+NEEDS_CERTIFICATE = (
+    "It requires a client certificate: set tls.clientCertificate and tls.clientKey of the registration."
+)
+_MAY_NEED_CERTIFICATE = (
+    "If it requires a client certificate, set tls.clientCertificate and tls.clientKey of the registration."
+)
 
 # X509_V_ERR_… of OpenSSL, which Python's ssl has no names for.
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
@@ -370,7 +388,7 @@ def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
         return " It refused the certificate in tls.clientCertificate." if is_about_it else ""
     if reason.endswith(_ASKS):
         return f" {NEEDS_CERTIFICATE}"
-    return f" If it requires a client certificate, {_HOW}." if reason.endswith(_MAY_ASK) else ""
+    return f" {_MAY_NEED_CERTIFICATE}" if reason.endswith(_MAY_ASK) else ""
 
 
 def _reason(error: BaseException) -> str:

@@ -308,6 +308,33 @@ async def test_no_tls_at_the_other_end(trust: ssl.SSLContext) -> None:
             await post(lane, server)
 
 
+_HELLO_OF_1_0 = b"\x16\x03\x01\0\x2a\x02\0\0\x26\x03\x01" + bytes(32) + b"\0\0\x2f\0"
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (b"\x15\x03\x01\0\x02\x02\x46", "neither TLS 1.2 nor 1.3"),
+        (_HELLO_OF_1_0, "neither TLS 1.2 nor 1.3"),
+        (b"\x15\x03\x03\0\x02\x02\x70", "set tls.serverName"),
+        (b"\x15\x03\x03\0\x02\x02\x50", "set tls.serverName"),
+        (b"\x15\x03\x03\0\x02\x02\x28", "set tls.serverName .* If it requires a client certificate"),
+    ],
+    ids=["protocol_version", "hello of TLS 1.0", "unrecognized_name", "internal_error", "handshake_failure"],
+)
+async def test_the_error_says_what_an_alert_of_a_handshake_may_mean(
+    answer: bytes, hint: str, trust: ssl.SSLContext
+) -> None:
+    async def refuses(peer: Peer) -> None:
+        await peer.send(answer)
+        await peer.closed_by_the_other_side()
+
+    async with serving(refuses) as server, transport(trust=trust) as lane:
+        server.scheme = "https"
+        with pytest.raises(TlsFailed, match=rf"The TLS handshake with .* failed: \w+\. .*{hint}"):
+            await post(lane, server)
+
+
 @pytest.mark.parametrize("how", ["close", "reset"])
 async def test_a_handshake_that_is_broken_off(how: str, trust: ssl.SSLContext) -> None:
     async def behaviour(peer: Peer) -> None:
