@@ -9,11 +9,11 @@ _PIECE = 64 * 1024
 """Bytes that are decoded in one step."""
 
 
-def decode_form_text(text: bytes) -> Generator[None, None, str]:
+def decode_form_text(text: bytes, encoding: str = "utf-8") -> Generator[None, None, str]:
     """Return a name or a value, decoded in steps: a long one must not hold up others.
 
     Raises:
-        UnicodeDecodeError: it is not in UTF-8.
+        UnicodeDecodeError: it is not in this encoding.
     """
     pieces, cut = [], b""
     for at in range(0, len(text), _PIECE):
@@ -23,4 +23,4 @@ def decode_form_text(text: bytes) -> Generator[None, None, str]:
         piece, cut = (piece, b"") if escape < 0 else (piece[:escape], piece[escape:])
         pieces.append(unquote_to_bytes(piece.replace(b"+", b" ")))
         yield
-    return b"".join(pieces).decode()
+    return b"".join(pieces).decode(encoding)

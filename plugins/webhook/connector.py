@@ -102,10 +102,10 @@ class Webhook:
             )
         fields: Sequence[tuple[str, str]] | None = None
         if scheme.signs_fields and is_form(request):
-            fields = await session.in_turns(fields_of(request.body))
+            fields = await session.in_turns(fields_of(request))
         _check_proof(request, options, session.ingest_url or "", fields)
         if fields is None and is_form(request):
-            fields = await session.in_turns(fields_of(request.body))
+            fields = await session.in_turns(fields_of(request))
         text = request.body if fields is None else json_of(fields, scheme.payload)
         if len(text) > _SHORT:  # a body with very many values would hold up everything else
             with suppress(ValueError):

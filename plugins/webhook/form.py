@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -11,6 +13,9 @@ from hookgw.kernel.form_text import decode_form_text
 
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 1_000
+# In the content type, or in a field: `charset` of PayPal's IPN, `_charset_` of HTML. Browsers read both names
+# as windows-1252, which has all letters of ISO-8859-1.
+_WINDOWS_1252 = re.compile(rb'charset_?="?(?:windows-1252|iso-8859-1)(?![\w-])')
 
 
 def is_form(request: IngestRequest) -> bool:
@@ -19,24 +24,34 @@ def is_form(request: IngestRequest) -> bool:
     return content_type == _FORM and b"=" in request.body and request.body.lstrip()[:1] not in b'{["'
 
 
-def fields_of(body: bytes) -> Generator[None, None, list[tuple[str, str]]]:
+def fields_of(request: IngestRequest) -> Generator[None, None, list[tuple[str, str]]]:
     """Return names and texts, in their order; a name may be there more than once.
 
     Raises:
-        Invalid: there are too many fields, or they are not in UTF-8.
+        Invalid: there are too many fields, or they are neither in UTF-8 nor in windows-1252 and say so.
     """
+    body = request.body
     if body.count(b"&") >= _MOST_FIELDS:
         raise Invalid.of(
             "inbound.too_many_fields", "The form has more than {most:,} fields.", most=_MOST_FIELDS
         )
+    try:
+        return (yield from _decoded(body, "utf-8"))
+    except UnicodeDecodeError as error:
+        content_type = request.headers.get("content-type", "").lower().encode()
+        if any(_WINDOWS_1252.search(text) for text in (content_type, body)):
+            with suppress(UnicodeDecodeError):
+                return (yield from _decoded(body, "cp1252"))
+        raise Invalid.of("inbound.form_not_utf8", "The form is not in UTF-8.") from error
+
+
+def _decoded(body: bytes, encoding: str) -> Generator[None, None, list[tuple[str, str]]]:
     fields = []
     for part in body.split(b"&"):
         if part:
             name, _, value = part.partition(b"=")
-            try:
-                fields.append(((yield from decode_form_text(name)), (yield from decode_form_text(value))))
-            except UnicodeDecodeError:
-                raise Invalid.of("inbound.form_not_utf8", "The form is not in UTF-8.") from None
+            decoded_name = yield from decode_form_text(name, encoding)
+            fields.append((decoded_name, (yield from decode_form_text(value, encoding))))
         yield
     return fields
 

@@ -266,10 +266,32 @@ async def test_a_form_is_an_object_of_texts(webhook: ContainedConnector, body: b
 
 
 @pytest.mark.parametrize(
+    ("charset", "body", "data"),
+    [
+        ("; charset=ISO-8859-1", b"n%E3o=caf%E9+%80&b=1", {"não": "café €", "b": "1"}),
+        ('; Charset="windows-1252"', b"a=\xe9", {"a": "é"}),
+        # PayPal's IPN names it in a field, and HTML in another
+        ("", b"a=Jos%E9&charset=windows-1252", {"a": "José", "charset": "windows-1252"}),
+        ("", b"_charset_=iso-8859-1&a=%E9", {"_charset_": "iso-8859-1", "a": "é"}),
+        # many say so, and send UTF-8
+        ("; charset=ISO-8859-1", b"a=%C3%A9", {"a": "é"}),
+    ],
+)
+async def test_a_form_that_names_a_western_encoding_is_read_in_it(
+    webhook: ContainedConnector, charset: str, body: bytes, data: Any
+) -> None:
+    session, request = posted(body, FORM["content-type"] + charset)
+    await webhook.ingest(session, request)
+    assert [event.data for event in session.events] == [data]
+
+
+@pytest.mark.parametrize(
     ("body", "said"),
     [
         (b"a=%E9", "The form is not in UTF-8"),
         (b"a=\xe9", "The form is not in UTF-8"),
+        (b"a=\x81&charset=windows-1252", "The form is not in UTF-8"),
+        (b"a=%E9&charset=iso-8859-15", "The form is not in UTF-8"),
         (b"&".join([b"a=1"] * 1_001), "The form has more than 1,000 fields"),
     ],
 )

@@ -51,7 +51,7 @@ def webhook(data: bytes) -> None:
     request = IngestRequest(method="POST", query={}, headers={"webhook-id": "w1"}, body=data)
     for options, is_form in product(_WEBHOOKS, (False, True)):
         try:
-            text = json_of(finish(fields_of(data)), "payload") if is_form else data
+            text = json_of(finish(fields_of(request)), "payload") if is_form else data
             event = event_of(request, *read_body(text), options, CATALOG)
         except Invalid as error:
             check_sentences(*error.messages)
