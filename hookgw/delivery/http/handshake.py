@@ -9,6 +9,7 @@ handshakes waits only for its own.
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
 import trio
@@ -88,6 +89,9 @@ class Handshake(Generic[S]):
             except ssl.SSLWantReadError:
                 pass
             except ssl.SSLError as error:
+                # OpenSSL has written an alert, by which the other side learns what is wrong.
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self.stream.transport_stream.send_all(self._outgoing.read())
                 raise trio.BrokenResourceError from error
             is_costly = True
             if to_send := self._outgoing.read():

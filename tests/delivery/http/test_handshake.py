@@ -37,10 +37,12 @@ class HeldThreads(SystemThreads):
         return await super().run(noted, **options)
 
 
-def ends(*, trusted: bool = True, threads: Any = None) -> Ends:
+def ends(*, trusted: bool = True, threads: Any = None, oldest: ssl.TLSVersion | None = None) -> Ends:
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     AUTHORITY.issue_cert("here.example").configure_cert(server)
     client = ssl.create_default_context()
+    if oldest is not None:
+        server.minimum_version, client.maximum_version = oldest, ssl.TLSVersion.TLSv1_2
     if trusted:
         AUTHORITY.configure_trust(client)
     left, right = trio.testing.memory_stream_pair()
@@ -73,6 +75,30 @@ async def test_a_certificate_that_is_refused_is_the_cause_of_the_failure() -> No
             await client.run("shop")
         nursery.cancel_scope.cancel()
     assert isinstance(failed.value.__cause__, ssl.SSLCertVerificationError)
+
+
+async def fail(both: Ends, end: int) -> str | None:
+    """Do a handshake that fails, and return why, as one of its ends has it."""
+    causes: dict[int, BaseException | None] = {}
+
+    async def run(number: int) -> None:
+        with pytest.raises(trio.BrokenResourceError) as failed:
+            await both[number].run("shop")
+        causes[number] = failed.value.__cause__
+        await both[number].stream.transport_stream.aclose()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, 0)
+        nursery.start_soon(run, 1)
+    return getattr(causes[end], "reason", None)
+
+
+async def test_the_server_learns_why_the_client_refused_it() -> None:
+    assert await fail(ends(trusted=False), 1) == "TLSV1_ALERT_UNKNOWN_CA"
+
+
+async def test_the_client_learns_why_the_server_refused_it() -> None:
+    assert await fail(ends(oldest=ssl.TLSVersion.TLSv1_3), 0) == "TLSV1_ALERT_PROTOCOL_VERSION"
 
 
 @pytest.mark.parametrize("end", [0, 1])
