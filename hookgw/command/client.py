@@ -332,6 +332,12 @@ def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> s
             server=server,
             seconds=f"{timeout:g}",
         )
+    if "without sending a response" in str(error) and server.startswith("http://"):
+        return _(
+            "{server} closed the connection without a response. If hookgw listens with TLS there, write "
+            "https:// for http://.",
+            server=server,
+        )
     return _(
         "The connection to {server} broke before the response was complete ({error}).",
         server=server,

@@ -115,7 +115,11 @@ def error_of(status: int, *messages: str) -> Answer:
         (answer(200, b"{}"), "is not hookgw's: it has no x-hookgw-version. Check that --server"),
         (answer(502, b"bad gateway"), "answered 502 Bad Gateway instead of hookgw"),
         (answer(200, b"{" + b" " * 50).cut(60, Close()), "broke before the response was complete"),
-        (raw(b"SSH-2.0-OpenSSH_9.6\r\n").then(Close()), "broke before the response was complete"),
+        (
+            Answer((Close(),)),
+            "closed the connection without a response. If hookgw listens with TLS there, write https://",
+        ),
+        (raw(b"SSH-2.0-OpenSSH_9.6\r\n").then(Close()), "closed the connection without a response"),
     ],
 )
 async def test_error_responses_become_messages(given: Answer, said: str) -> None:
