@@ -125,7 +125,7 @@ class ClientConnection:
             try:
                 head = reader.head()
             except Refused as refusal:
-                await self._refuse(refusal, is_head=reader.has_begun_head_request)
+                await self.refuse(refusal, is_head=reader.has_begun_head_request)
                 break
             if head is None:
                 if reader.state == State.HEAD:
@@ -182,7 +182,7 @@ class ClientConnection:
         """Respond with an error if the application has not begun to, and the client is there."""
         is_head = self._head.method == "HEAD"
         if self._reader.refusal is not None:
-            await self._refuse(self._reader.refusal, is_head=is_head)
+            await self.refuse(self._reader.refusal, is_head=is_head)
         elif not self._left.is_set():
             await self._answer(500, BUG, is_head=is_head)
 
@@ -381,7 +381,8 @@ class ClientConnection:
         finally:
             self._timeouts.writes.end(self)
 
-    async def _refuse(self, refusal: Refused, *, is_head: bool) -> None:
+    async def refuse(self, refusal: Refused, *, is_head: bool = False) -> None:
+        """Send an error response instead of the application, and close."""
         await self._answer(refusal.status, refusal.message, is_head=is_head)
 
     async def _answer(self, status: int, message: Sentence, *, is_head: bool) -> None:

@@ -72,7 +72,9 @@ _TLS = Sentence(
     "http.tls_handshake",
     "This is a TLS handshake, but the server speaks plain HTTP: use http:// instead of https://.",
 )
-
+PLAIN_HTTP = Sentence(
+    "http.plain_on_tls", "This is plain HTTP, but the server speaks TLS: use https:// instead of http://."
+)
 
 _PROXY = Sentence(
     "http.proxy_protocol",

@@ -21,6 +21,7 @@ from hookgw.web.server.connection import Application, ClientConnection
 from hookgw.web.server.connection_limits import ConnectionLimits
 from hookgw.web.server.known_heads import KnownHeads
 from hookgw.web.server.listeners import open_listeners, url_of
+from hookgw.web.server.request_head import PLAIN_HTTP, Refused
 from hookgw.web.server.streams import ClientStream, TlsStream
 
 logger = structlog.get_logger("hookgw.api")
@@ -100,7 +101,9 @@ class Server:
         try:
             # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
             peer = client[0] if client is not None else None
-            if self._limits.admit(connection, peer) and await stream.handshake(peer or ""):
+            if not self._limits.admit(connection, peer):
+                return
+            if await stream.handshake(peer or ""):
                 try:
                     serving = connection.run(self._app, client, server)
                     # TLS waits for more than a call.
@@ -109,6 +112,8 @@ class Server:
                     # If this task is cancelled, both end at once.
                     await stream.send_eof()  # noqa: ASYNC102
                     await stream.aclose()  # noqa: ASYNC102
+            elif stream.got_plain_http:
+                await connection.refuse(Refused(400, PLAIN_HTTP))
         finally:
             connection.abort()
             self._limits.remove(connection)

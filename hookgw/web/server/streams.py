@@ -32,6 +32,7 @@ class ClientStream:
     """
 
     scheme = "http"
+    got_plain_http = False
 
     def __init__(self, sock: socket.socket | trio.socket.SocketType, hub: Hub = NO_HUB) -> None:
         self.socket: Any = sock
@@ -115,21 +116,29 @@ class ClientStream:
 
 
 class TlsStream(ClientStream):
-    """A connection over TLS. It owns the client's stream."""
+    """A connection over TLS. It owns the client's stream.
+
+    Attributes:
+        got_plain_http: whether the handshake failed because the client speaks HTTP without TLS. Then what is
+            sent goes out without TLS, too: it can be told so.
+    """
 
     scheme = "https"
 
     def __init__(self, stream: trio.SocketStream, context: ssl.SSLContext) -> None:
         super().__init__(stream.socket)
         self._handshake = Handshake(stream, context, server_side=True)
-        self._secured = self._handshake.stream
+        self._secured: trio.abc.Stream = self._handshake.stream
         self._receiving = trio.CancelScope()
 
     async def handshake(self, peer: str) -> bool:
         """Perform the TLS handshake; only TLS tells a client that it failed."""
         try:
             await self._handshake.run(rate_limit_key(peer))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self.got_plain_http = getattr(error.__cause__, "reason", None) == "HTTP_REQUEST"
+            if self.got_plain_http:
+                self._secured = self._handshake.stream.transport_stream
             return False
         return True
 

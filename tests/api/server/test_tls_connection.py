@@ -59,6 +59,15 @@ async def connect(
         yield stream
 
 
+@pytest.mark.parametrize("request_", [HEALTH, b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"])
+async def test_plain_http_is_told_to_use_https(secured: Running, request_: bytes) -> None:
+    async with await secured.connect() as stream:
+        await stream.send_all(request_)
+        answer = await read_to_end(stream)
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"use https:// instead of http://" in answer
+
+
 async def test_requests_share_a_tls_connection(secured: Running, app: Application) -> None:
     @app.routing.post("/public/echo")
     async def echo() -> str:
@@ -124,7 +133,7 @@ async def test_a_missing_handshake_blocks_no_other_client(
         await wait_all_tasks_blocked(0.02)
         mock_clock.jump(11)
         received = await read_to_end(silent)
-        assert b"HTTP/" not in received
+        assert not received.startswith(b"HTTP/1.1 200")
 
 
 async def test_timeouts_apply_over_tls_too(secured: Running, mock_clock: MockClock) -> None:
