@@ -106,6 +106,8 @@ class Export:
             }
             for plugin, block in registration.plugins.items()
         }
+        if registration.paused_at is not None:  # elsewhere, it must not start to deliver
+            found["paused"] = True
         if registration.tls.client_key is not None:
             found["tls"]["clientKey"] = self._secret(registration.tls.client_key, f"{path}.tls", "clientKey")
         found.pop(_OF_SIGNATURE, None)

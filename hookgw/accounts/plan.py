@@ -16,7 +16,7 @@ from hookgw.instances.fields import OPTIONS, SETTINGS
 from hookgw.instances.requests import parse_option_changes
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import read_fields
-from hookgw.kernel.json_fields import Fields, place, show_name
+from hookgw.kernel.json_fields import Fields, as_bool, place, show_name
 from hookgw.kernel.masking import MASK, repr_without
 from hookgw.kernel.nearest import suggestion
 from hookgw.kernel.rules import check_destination
@@ -306,6 +306,7 @@ def _plan_webhook(
 ) -> None:
     fields = Fields(*layers)
     change = read_change(fields, rules.catalog, stored_enabled=None if old is None else old.enabled)
+    change = msgspec.structs.replace(change, paused=fields.read(as_bool, UNSET, "paused"))
     fields.refuse_unknown("a webhook")
     # Of fields within fields: a caller of the API is warned, and a file is wrong.
     mistakes = [
@@ -331,6 +332,8 @@ def _plan_webhook(
             for one in FIELDS
             if old is not None and not _same(getattr(old, one.attribute), getattr(new, one.attribute))
         ]
+        if old is not None and old.paused_at != new.paused_at:
+            changed.append("paused")
         if old is None or changed:
             rules.check_registration(new, old)
     except Invalid as error:

@@ -9,7 +9,7 @@ from hookgw.accounts.key_plan import OF_DOCUMENT, OF_TABLE
 from hookgw.instances.fields import CATCH_UP, OPTIONS_REQUEST, SETTINGS, TAGS_SCHEMA
 from hookgw.kernel.fields import request_schema
 from hookgw.kernel.rules import HEADERS
-from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, enum, object_schema, or_null, ref
+from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, enum, flag, object_schema, or_null, ref
 from hookgw.kernel.signing_keys import Signature
 from hookgw.records.event_filters import FilterOp
 from hookgw.records.registrations import Ordering
@@ -20,6 +20,9 @@ from hookgw.webhooks.tls import TLS
 
 _WEBHOOK = request_schema(
     FIELDS, "A webhook. A missing field stays as it is; a new one needs a URL.", is_patch=True, is_closed=True
+)
+_WEBHOOK["properties"]["paused"] = flag(
+    "Whether its deliveries wait. A new one delivers nothing before a resume."
 )
 _SETTINGS = request_schema(SETTINGS, "A missing field stays as it is.", is_closed=True)
 

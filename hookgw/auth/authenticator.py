@@ -63,8 +63,8 @@ class Authenticator:
         if self._failed_keys is not None and address is not None:
             self._failed_keys.check_address(address)
 
-    def note_wrong_link(self, address: str | None) -> None:
-        """Count a portal link that cannot be opened as a wrong key.
+    def note_failure(self, address: str | None) -> None:
+        """Count as a wrong key: a portal link that cannot be opened, a key that cannot be looked up.
 
         Raises:
             TooManyRequests: too many wrong keys and links came from that address.

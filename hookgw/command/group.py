@@ -152,9 +152,20 @@ class LazyGroup(click.Group):
         contain_commands(self, self._contained_commands, added_by, boundary)
         self._contained_commands = dict(self.commands)
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        _prepare_streams()
+        try:
+            return super().make_context(*args, **options)
+        except OSError:
+            _check_output()
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except OSError:
+            _check_output()
+            raise
         except HookgwError as error:
             raise Failed(*error.messages) from error
         except click.ClickException as error:
@@ -180,6 +191,27 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:  # without a server, there are no plugins
             if error.name not in NOT_ON_WINDOWS:
                 raise
+
+
+def _prepare_streams() -> None:
+    if sys.stdin is None:  # closed, as by `<&-`: commands read it and ask as if it were empty
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw := sys.stdout.buffer, io.FileIO):
+        # With PYTHONUNBUFFERED, Python drops what a full disk did not take of a text, without an error.
+        encoding, errors = sys.stdout.encoding, sys.stdout.errors
+        sys.stdout.detach()
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=True)
+    # On Windows, a pipe has the encoding of the system, which lacks most of what people write in messages.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
+def _check_output() -> None:
+    # click itself writes the version, and the help of every command.
+    from hookgw.command.output import flush_output
+
+    flush_output()
 
 
 def _command_of_other_systems(name: str) -> click.Command:
@@ -222,14 +254,3 @@ def main(ctx: click.Context, profile: str | None) -> None:
     Start with `hookgw demo`.
     """
     ctx.meta[PROFILE] = profile
-    if sys.stdin is None:  # closed, as by `<&-`: commands read it and ask as if it were empty
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123
-    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw := sys.stdout.buffer, io.FileIO):
-        # With PYTHONUNBUFFERED, Python drops what a full disk did not take of a text, without an error.
-        encoding, errors = sys.stdout.encoding, sys.stdout.errors
-        sys.stdout.detach()
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=True)
-    # On Windows, a pipe has the encoding of the system, which lacks most of what people write in messages.
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -99,12 +99,25 @@ def _write(text: str, *, err: bool = False) -> None:
     except OSError as error:
         if err:
             raise
-        if isinstance(error, BrokenPipeError):
-            raise ReaderGone(*error.args) from error
-        # What is left in the buffer would fail once more, and louder, when the process ends.
-        with suppress(OSError), Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        raise _unwritable(error.strerror or error) from error
+        _end_output(error)
+
+
+def flush_output() -> None:
+    """Raise ``Failed`` or ``ReaderGone`` if standard output does not take what others have written to it."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        _end_output(error)
+
+
+def _end_output(error: OSError) -> NoReturn:
+    if isinstance(error, BrokenPipeError):
+        raise ReaderGone(*error.args) from error
+    # What is left in the buffer would fail once more, and louder, when the process ends.
+    with suppress(OSError), Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    raise _unwritable(error.strerror or error) from error
 
 
 def _unwritable(reason: object) -> Failed:

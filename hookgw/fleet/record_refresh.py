@@ -14,6 +14,7 @@ import trio
 
 from hookgw.concurrency.light import in_task
 from hookgw.core.this_node import KnownRecords, Refresh
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.api_keys import Key
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
@@ -34,6 +35,8 @@ class RecordRefresh(Refresh):
         self._holds = holds
         self._lock = trio.Lock()
         self._reads = 0
+        self._ended: tuple[int, StorageUnavailable | None] = (0, None)
+        """The number of the last read that ended, and why it failed."""
         self._has_ignored = False
 
     @asynccontextmanager
@@ -48,12 +51,20 @@ class RecordRefresh(Refresh):
         async with self._lock:
             if version is not None and self._members.known_version >= version:
                 return
-            if version is None and self._reads > reads:
-                return  # a read that began after this call has ended meanwhile
-            self._reads += 1
+            number, failure = self._ended
+            if version is None and number > reads:  # a read that began after this call has ended meanwhile
+                if failure is not None:
+                    raise StorageUnavailable(*failure.messages, retry_after=failure.retry_after)
+                return
+            self._reads = number = self._reads + 1
             if self._has_ignored:
                 self._members.known_version = -1
-            self._apply(await self._members.changes())
+            try:
+                self._apply(await self._members.changes())
+            except StorageUnavailable as error:
+                self._ended = number, error
+                raise
+            self._ended = number, None
 
     def _apply(self, changes: RecordChanges) -> None:
         # All at once: no checkpoint between the first change and the version.

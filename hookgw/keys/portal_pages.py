@@ -58,7 +58,7 @@ class PortalPages:
                     instead_of=self._site.session_token,
                 )
             except Forbidden:
-                gateway.authenticator.note_wrong_link(address)
+                gateway.authenticator.note_failure(address)
                 raise
         except HookgwError as error:
             return await self._site.render_open("portal.html", error.status, alert=error.messages)

@@ -156,12 +156,14 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         return self.paused_at is not None and self.enabled
 
     def switched(self, old: Registration | None, steady: float) -> Registration:
-        """Return the registration with the time at which it was disabled or enabled, if it just was.
+        """Return the registration with the time at which it was disabled, enabled or resumed, if it just was.
 
         Args:
             old: the registration before the change; ``None`` for a new one.
             steady: this moment on the steady clock.
         """
+        if old is not None and old.paused_at is not None and self.paused_at is None:
+            self = msgspec.structs.replace(self, resumed_at=steady)
         if self.enabled is (old is None or old.enabled):
             return self
         if self.enabled:
@@ -189,13 +191,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         """Return the registration at the beginning of a pause."""
         return msgspec.structs.replace(self, paused_at=now, updated_at=now)
 
-    def resumed(self, now: float, steady: float) -> Registration:
-        """Return the registration at the end of a pause, which counts neither as age nor as failing.
-
-        ``steady`` is the same moment on the steady clock, which measures ages.
-        """
+    def resumed(self, now: float) -> Registration:
+        """Return the registration at the end of a pause, which counts neither as age nor as failing."""
         return msgspec.structs.replace(
-            self, paused_at=None, resumed_at=steady, failing_since=None, fresh_since=now, updated_at=now
+            self, paused_at=None, failing_since=None, fresh_since=now, updated_at=now
         )
 
     @property

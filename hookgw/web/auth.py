@@ -7,7 +7,6 @@ a caller whose key does not reach an instance does not learn whether the instanc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from hookgw.auth.keyring import KeyHolder
 from hookgw.core.access import check_global, check_reach, check_right
 from hookgw.core.ingest_url import INGEST_PATH
 from hookgw.core.registry import Registry
-from hookgw.kernel.errors import StorageUnavailable, Unauthorized
+from hookgw.kernel.errors import StorageUnavailable, Unauthorized, Unavailable
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_LABEL
@@ -76,6 +75,7 @@ async def authorize(
     Raises:
         Unauthorized: the request has no key, an unknown one, or more than one.
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
+        Unavailable: see :func:`learn_key`.
         HookgwError: see :func:`check_need`.
     """
     if gateway.node.is_shared:
@@ -110,16 +110,26 @@ async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
 
     Raises:
         TooManyRequests: too many wrong keys came from the client's address. Nothing is read then.
+        Unavailable: the database cannot be asked. It counts as a wrong key.
     """
     scope = exchange.scope
     key = shown_key(scope["headers"])
     if key and gateway.keys.holder_of(key) is None:
-        if not exchange.is_forwarded:  # the node that forwards it has checked it
-            address = exchange.address
-            gateway.authenticator.check_address(address[0] if address else None)
-        # Calls at once share one read, so that guesses cost the database little.
-        with suppress(StorageUnavailable):
+        # Of a forwarded request, the node that forwards it has checked the address.
+        client = None if exchange.is_forwarded else exchange.address
+        address = client[0] if client else None
+        gateway.authenticator.check_address(address)
+        try:
+            # Calls at once share one read, so that guesses cost the database little.
             await gateway.refresh.catch_up()
+        except StorageUnavailable as error:
+            gateway.authenticator.note_failure(address)
+            # Not 401, after which producers do not try again. And why is told to nobody without a key.
+            raise Unavailable.of(
+                "key.not_looked_up",
+                "This key is not known here, and the database cannot be asked for it now. Retry later.",
+                retry_after=error.retry_after,
+            ) from error
 
 
 def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str:

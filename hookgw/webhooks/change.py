@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import REQUIRED, read_fields, request_schema
@@ -40,15 +40,19 @@ class _Change(Struct, frozen=True, kw_only=True):
     Attributes:
         is_set: whether it is a ``set``. That is a fresh start, also for a registration that hookgw disabled,
             and has ``url``, ``enabled`` and ``events``.
+        paused: begins a pause, or ends one; of a document alone, others call ``pause`` and ``resume``.
     """
 
     is_set: bool = True
+    paused: bool | UnsetType = UNSET
 
     __repr__ = repr_without(*(field.name for field in FIELDS if field.is_secret))
 
     if TYPE_CHECKING:  # the fields are those of the table
 
-        def __init__(self, *, is_set: bool = True, **given: Any) -> None: ...
+        def __init__(
+            self, *, is_set: bool = True, paused: bool | UnsetType = UNSET, **given: Any
+        ) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -81,6 +85,8 @@ class _Change(Struct, frozen=True, kw_only=True):
         elif not new.has_target_of(base):
             # The failures were the former receiver's.
             new = msgspec.structs.replace(new, failing_since=None)
+        if self.paused is not UNSET and self.paused is not (new.paused_at is not None):
+            new = new.paused(now) if self.paused else new.resumed(now)
         # Deliveries in the former lanes are found by their generation, and moved.
         is_redivided = old is not None and new.partitioning != old.partitioning
         return msgspec.structs.replace(new, generation=new.generation + 1) if is_redivided else new

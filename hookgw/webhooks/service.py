@@ -335,7 +335,9 @@ class RegistrationService:
         async with self._registry.changing_existing(instance):
             registration = self._enabled(instance, label)
             if registration.is_paused:
-                resumed = registration.resumed(self._clock.wall(), self._clock.steady())
+                resumed = registration.resumed(self._clock.wall()).switched(
+                    registration, self._clock.steady()
+                )
                 await self._pending.replace(registration, resumed)
         self._dispatcher.resume(registration.id)
         return self._dispatcher.lanes(registration.id)

@@ -34,6 +34,12 @@ def list_(client: Client) -> None:
         names = ("/".join(filter(None, (each["instance"], each["label"]))) for each in one["problems"])
         rows.append((one["since"], one["on"], one["count"], ", ".join(filter(None, names))))
     show_table(COLUMNS, rows)
+    untold: dict[tuple[str, str], int] = {}
+    for one in found["refused"]:
+        why = " or ".join(one["channels"]), one["error"]
+        untold[why] = untold.get(why, 0) + 1
+    for (channels, error), count in untold.items():
+        say(f"Not told to {channels} ({count} waiting, tried again): {error}", err=True)
 
 
 @alerts.command()

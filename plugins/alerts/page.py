@@ -89,8 +89,16 @@ class Page:
             remind=_("remind after"),
             button=_button("add", _("Add the rule")),
         )
-        return Markup("<h2>{}</h2>{}<h2>{}</h2>{}<h2>{}</h2>{}{}").format(
-            _("Open alerts"), open_alerts, _("Channels"), channels, _("Rules"), rules, form
+        refused = Markup("").join(
+            Markup("<p>{}</p>").format(
+                _("{channel} does not take it: {reason}", channel=channels_of, reason=error)
+            )
+            for channels_of, error in sorted(
+                {(", ".join(one.to), one.error) for one in state.notices.values() if one.failed}
+            )
+        )
+        return Markup("<h2>{}</h2>{}{}<h2>{}</h2>{}<h2>{}</h2>{}{}").format(
+            _("Open alerts"), open_alerts, refused, _("Channels"), channels, _("Rules"), rules, form
         )
 
     async def submit(self, gateway: PluginGateway, form: Mapping[str, str]) -> str | None:

@@ -30,11 +30,19 @@ def add_routes(app: QuartTrio, gateway: PluginGateway, alerts: Alerts) -> None:
     @app.get("/alerts/list")
     @describes("Alerts", {200: dict[str, Any]}, needs=Right.READ)
     async def list_alerts() -> dict[str, Any]:
-        """List the open alerts, and the channels."""
+        """List the open alerts, and the channels.
+
+        ``refused`` has the messages that no channel has taken so far, each with why; they are tried again.
+        """
         state = state_of(await gateway.records.load())
         return {
             "alerts": [_shown(alert) for alert in state.alerts.values()],
             "waiting": len(state.notices),
+            "refused": [
+                {"alert": one.alert, "channels": one.to, "attempts": one.failed, "error": one.error}
+                for one in state.notices.values()
+                if one.failed
+            ],
             "channels": [*alerts.options.channels],
         }
 

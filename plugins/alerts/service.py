@@ -144,7 +144,7 @@ class Alerts:
                     logger.warning("a channel does not take an alert", channel=name, reason=str(error))
                     if error.in_part:
                         break
-                    failed(state, notice, now)
+                    failed(state, notice, now, str(error))
                     if not notice.tried:
                         return
                 else:

@@ -66,6 +66,7 @@ class Notice(msgspec.Struct, kw_only=True):
         count: how many problems there are; ``lines`` has the first ones.
         tried: how many channels of ``to`` have failed since the last wait.
         failed: how often all of them have failed.
+        error: why the last one has failed.
         due: when to try next.
     """
 
@@ -82,6 +83,7 @@ class Notice(msgspec.Struct, kw_only=True):
     to: tuple[str, ...]
     tried: int = 0
     failed: int = 0
+    error: str = ""
     due: float = 0.0
 
 
@@ -269,9 +271,10 @@ def _tell(
     state.notices[notice.id] = notice
 
 
-def failed(state: State, notice: Notice, now: float) -> None:
+def failed(state: State, notice: Notice, now: float, error: str) -> None:
     """Note that a channel has not taken a notice: the next one is tried at once, or all of them later."""
     notice.tried += 1
+    notice.error = error
     if notice.tried >= len(notice.to):
         notice.tried = 0
         notice.failed += 1

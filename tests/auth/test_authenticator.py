@@ -64,9 +64,9 @@ def test_an_address_is_checked_without_counting_an_attempt() -> None:
 
 def test_a_refused_link_counts_like_a_refused_key() -> None:
     door = Door(attempts=1)
-    door.note_wrong_link(HERE)
+    door.note_failure(HERE)
     with pytest.raises(TooManyRequests):
-        door.note_wrong_link(HERE)
+        door.note_failure(HERE)
     assert door.limits == ["failed_attempts"]
 
 

@@ -30,3 +30,10 @@ async def test_a_test_succeeds_if_every_channel_took_it(
 async def test_a_test_of_no_channel_names_the_setting(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"channels": []})
     assert "alerts.channels" in (await invoke("alerts", "test")).stderr
+
+
+async def test_a_list_says_what_no_channel_takes(invoke: Invoke, server: Receiver) -> None:
+    refused = {"alert": "alert_1", "channels": ["phone", "mail"], "attempts": 2, "error": "It answered 404."}
+    server.default = says({"alerts": [], "waiting": 2, "refused": [refused, refused], "channels": ["phone"]})
+    listed = await invoke("alerts", "list")
+    assert listed.stderr == "Not told to phone or mail (2 waiting, tried again): It answered 404.\n"

@@ -1,5 +1,6 @@
 """The command group: lazy imports, and the commands of plugins."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -59,6 +60,19 @@ def test_it_runs_as_a_module() -> None:
         [sys.executable, "-m", "hookgw", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"hookgw {__version__}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that takes nothing")
+@pytest.mark.parametrize("buffering", ["", "1"])
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["completion", "--help"]])
+def test_a_full_disk_is_told_in_a_sentence(args: list[str], buffering: str) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": buffering}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hookgw", *args], stdout=full, stderr=subprocess.PIPE, env=environment
+        )
+    assert done.stderr == b"Error: Standard output cannot be written: No space left on device.\n"
+    assert done.returncode == 1
 
 
 @pytest.mark.parametrize("name", sorted(group.COMMANDS))

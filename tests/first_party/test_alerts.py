@@ -16,8 +16,10 @@ from trio.testing import MockClock
 
 from hookgw import Gateway
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+from tests.api.conftest import KEY, open_client
 from tests.public.kernel import ConfigError
 from tests.public.records import Problem, ProblemKind, ProblemReport
+from tests.support.application import create_app
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -196,6 +198,35 @@ async def test_the_next_channel_gets_what_the_first_does_not_take(
             await looks(kit, 60)
         assert len(broken.requests) == 1
     assert told(phone) == [("raised", "Webhook default of shop fails")]
+
+
+async def test_an_alert_that_no_channel_takes_is_shown_with_the_reason(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    async def listed() -> Any:
+        async with (
+            trio.open_nursery() as nursery,
+            open_client(create_app(kit.gateway), nursery, apikey=KEY) as client,
+        ):
+            return (await client.get("/alerts/list")).json()
+
+    hookgw_receiver.default = phone.default = answer(500)
+    settings = {"auth": {"global_key": KEY}}
+    async with alerting(tmp_path, phone, {"on": "webhook_failing", "for": "1m"}, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        found = await listed()
+        [refused] = found["refused"]
+        assert (refused["alert"], refused["channels"]) == (found["alerts"][0]["id"], ["phone"])
+        assert "500" in refused["error"]
+        [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
+        shown = str(await page.render(kit.gateway.for_plugin("alerts"), {}, 10))
+        assert f"phone does not take it: {refused['error']}" in shown
+        phone.default = answer(200)
+        await looks(kit, 300)
+        assert (await listed())["refused"] == []
 
 
 async def test_a_notice_that_some_recipients_have_is_not_sent_again(

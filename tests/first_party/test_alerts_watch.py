@@ -35,7 +35,7 @@ class Clockwork:
                 self.told.append((now, notice.state, notice.count))
                 del self.state.notices[notice.id]
             else:
-                self.watch.failed(self.state, notice, now)
+                self.watch.failed(self.state, notice, now, "refused")
 
 
 @pytest.fixture

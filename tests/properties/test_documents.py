@@ -68,6 +68,7 @@ urls = st.sampled_from(
 )
 options_of_webhooks: dict[str, Any] = {
     "enabled": st.booleans(),
+    "paused": st.booleans(),
     "events": st.lists(st.sampled_from(["MESSAGES_UPSERT", "messages.update", "CALL"][:2]), max_size=2),
     "byEvents": st.booleans(),
     "headers": st.dictionaries(st.sampled_from(["authorization", "x-a", "X-B"]), visible),

@@ -326,6 +326,37 @@ async def test_what_is_there_is_exported_and_applied_without_a_change(api: Api) 
     assert (await api.apply(json.loads(text)))["changes"] == []
 
 
+async def test_a_paused_webhook_is_exported_and_made_paused_elsewhere(api: Api, gateway: Gateway) -> None:
+    await api.apply(DOCUMENT)
+    await gateway.registrations.pause("loja1", "crm")
+    exported = (await api.get()).json()["document"]
+    assert exported["instances"]["loja1"]["webhooks"]["crm"]["paused"] is True
+    assert "paused" not in exported["instances"]["loja1"]["webhooks"]["n8n"]
+    instances = {"copy": {"webhooks": {"crm": {"url": HOOK, "paused": True}}}}
+    await api.apply({"instances": instances})
+    made = gateway.registrations.get("copy", "crm")
+    assert (made.is_paused, made.resumed_at) == (True, 0.0)
+    assert (await api.apply({"instances": instances}))["changes"] == []
+
+
+async def test_a_document_pauses_and_resumes_and_leaves_a_pause_that_it_does_not_name(
+    api: Api, gateway: Gateway
+) -> None:
+    async def changed(**given: Any) -> list[str]:
+        document = {"instances": {"loja1": {"webhooks": {"crm": {"url": HOOK, **given}}}}}
+        return [name for one in (await api.apply(document))["changes"] for name in one["fields"]]
+
+    await changed()
+    assert await changed(paused=True) == ["paused"]
+    assert gateway.registrations.get("loja1", "crm").is_paused
+    assert await changed() == []
+    assert gateway.registrations.get("loja1", "crm").is_paused
+    assert await changed(paused=False) == ["paused"]
+    resumed = gateway.registrations.get("loja1", "crm")
+    assert not resumed.is_paused
+    assert resumed.resumed_at > 0, "the pause does not count as age"
+
+
 async def test_what_looks_like_a_variable_is_exported_as_it_is(api: Api) -> None:
     condition = {"pointer": "/data/${X}", "op": "in", "value": ["${NAME}", "$${NAME}", "$"]}
     document = {"loja1": {"webhooks": {"crm": {"url": HOOK, "filter": [condition]}}}}

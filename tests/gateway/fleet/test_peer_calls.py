@@ -305,3 +305,27 @@ async def test_an_instance_that_a_node_cannot_look_for_is_not_called_unknown(
         monkeypatch.setattr(a.gateway.refresh, "catch_up", fail)
         answered = await a.http.get(f"{a.url}/delivery/list/nobody", headers=headers)
         assert (answered.status_code, "retry-after" in answered.headers) == (503, True)
+
+
+async def test_a_key_that_a_node_cannot_look_up_is_not_called_wrong(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(version: int | None = None) -> None:
+        await trio.lowlevel.checkpoint()
+        if version is None:  # not for a heartbeat
+            raise StorageUnavailable("The database db.internal is slow.")
+
+    async with two_nodes(postgres, schema, tmp_path) as (a, _):
+        url, made_elsewhere = f"{a.url}/delivery/list/nobody", {"apikey": "made-elsewhere"}
+        assert (await a.http.get(url, headers=made_elsewhere)).status_code == 401
+        monkeypatch.setattr(a.gateway.refresh, "catch_up", fail)
+        answered = await a.http.get(url, headers=made_elsewhere)
+        assert (answered.status_code, "retry-after" in answered.headers) == (503, True)
+        assert "db.internal" not in answered.text
+        assert (await a.http.get(url)).status_code == 401, "without a key, nothing is looked up"
+        assert (
+            await a.http.get(f"{a.url}/instance/fetchInstances", headers={"apikey": KEY})
+        ).status_code == 200
+        limit = a.gateway.settings.auth.failed_attempts
+        statuses = [(await a.http.get(url, headers=made_elsewhere)).status_code for _ in range(limit)]
+        assert (statuses[0], statuses[-1]) == (503, 429), "guesses are limited all the same"

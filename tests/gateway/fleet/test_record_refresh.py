@@ -6,12 +6,15 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
+import trio.testing
 
 from hookgw import Registration
 from tests.public.app import AUDITED
 from tests.public.concurrency import Clock
 from tests.public.core import Audit, KnownRecords, Registry
 from tests.public.fleet import RecordRefresh
+from tests.public.kernel import StorageUnavailable
 from tests.public.records import Instance
 from tests.public.store import RecordChanges, open_store
 
@@ -59,3 +62,48 @@ async def test_what_a_node_ignored_of_another_server_is_read_once_it_has_lost_it
         assert registry.instances() == [SHOP]
         assert not registry.of_instance("shop")[0].is_paused
         assert members.known_version == 7
+
+
+class SlowMembers:
+    """A database that answers or fails when it is told to."""
+
+    known_version = 0
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.answers, self._answers = trio.open_memory_channel[StorageUnavailable | None](10)
+
+    async def changes(self) -> RecordChanges:
+        self.reads += 1
+        if (failure := await self._answers.receive()) is not None:
+            raise failure
+        return RecordChanges(0, {}, {}, {}, msgspec.UNSET, {}, is_whole=False)
+
+
+async def test_who_shares_a_read_that_fails_is_told(autojump_clock: object) -> None:
+    nobody: Any = SimpleNamespace(
+        apply=lambda *_: None, apply_limited=lambda *_: None, apply_disabled=lambda _: None
+    )
+    members: Any = SlowMembers()
+    refresh = RecordRefresh(members, KnownRecords(nobody, nobody, nobody, nobody), lambda _: False)
+    results: list[str] = []
+
+    async def call() -> None:
+        try:
+            await refresh.catch_up()
+            results.append("read")
+        except StorageUnavailable as error:
+            results.append(str(error))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(call)
+            await trio.testing.wait_all_tasks_blocked()
+        await members.answers.send(None)  # for the first call; the others came after its read began
+        await members.answers.send(StorageUnavailable("It is away."))
+    assert results == ["read", *["It is away."] * 3]
+    assert members.reads == 2
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call)
+        await members.answers.send(None)
+    assert results[-1] == "read"
