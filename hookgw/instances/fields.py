@@ -72,6 +72,7 @@ CREATION = (
     ),
     Field(
         name="integration",
+        spellings=("integration", "connector"),
         kind=Line(as_text, ref("ConnectorName"), str),
         meaning="The connector; if missing, all events arrive over HTTP.",
         when_set="",

@@ -191,6 +191,11 @@ TEMPLATES = (
     N_("The URL"),
     N_("The data"),
     N_("The label"),
+    N_("The name"),
+    N_("The name of the instance"),
+    N_("The name of the key"),
+    N_("The kind"),
+    N_("The tag"),
 )
 _PLACEHOLDER = re.compile(r"\\\{(\w+)\\\}", re.ASCII)
 _VALUE = r"(?:(?![.!?] [A-Z]).)+?"

@@ -12,11 +12,12 @@ import hookgw
 from tests.public.delivery import describe_status
 from tests.public.kernel import Invalid, Sentence, check_secret, check_url, in_language
 from tests.public.operations import cause_of_closing, cause_of_disabling
-from tests.public.records import TEMPLATES, parse_tag, sentence_text
+from tests.public.records import TEMPLATES, check_name, parse_tag, sentence_text
 from tests.public.site import json_of, parse_moment
 from tests.public.webhooks import parse_grace
 
 _HOLE = "\0"
+_NAME_RULE = "deve ter de 1 a 128 letras, dígitos, '.', '_' ou '-', e não ser '.' nem '..'."
 
 
 def _made(node: ast.expr) -> str:
@@ -132,6 +133,7 @@ def test_an_error_is_translated_by_its_template() -> None:
             lambda: check_url("localhost", "The URL"),
             "A URL: A URL deve começar com http:// ou https://, como em https://example.com/hook.",
         ),
+        (lambda: check_name("a b", "The name"), f"O nome {_NAME_RULE}"),
         (lambda: json_of("[1", "The data"), "O conteúdo não é JSON: Input data was truncated."),
         (
             lambda: check_secret("whsec_eA==", "secret"),

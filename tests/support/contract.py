@@ -56,7 +56,7 @@ class Contract:
 
     def _read(self) -> None:
         self._document = OpenApiRoutes(self._app, self._gateway, request_schemas).document
-        base = self._document["servers"][0]["url"].removesuffix("/")
+        base = self._gateway.settings.server.base_path
         for path, operations in self._document["paths"].items():
             pages = "[^/]+" if path != "/docs/{page}" else ".+"  # the manual has folders
             pattern = re.sub(r"\\\{\w+\\\}", pages, re.escape(base + path))

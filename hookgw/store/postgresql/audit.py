@@ -10,7 +10,7 @@ from psycopg import Connection
 from hookgw.records.audit import AuditEntry
 from hookgw.store import audit_entries
 from hookgw.store.audit_entries import AuditPart, AuditRow, StoredEntry
-from hookgw.store.postgresql.lookups import one_row, sought
+from hookgw.store.postgresql.lookups import count_rows, one_row, sought
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import AuditQuery, micros
 from hookgw.store.searches import in_time
@@ -92,8 +92,8 @@ def count_too_many(connection: Connection, most: int) -> list[tuple[str, int]]:
 
 
 def remove_old(transaction: Transaction, before: int, count: int) -> int:
-    return transaction.connection.execute(_REMOVE_OLD, (before, count)).rowcount
+    return count_rows(transaction.connection, _REMOVE_OLD, (before, count))
 
 
 def remove_oldest_of(transaction: Transaction, instance: str, count: int) -> int:
-    return transaction.connection.execute(_REMOVE_OLDEST_OF, (instance, count)).rowcount
+    return count_rows(transaction.connection, _REMOVE_OLDEST_OF, (instance, count))

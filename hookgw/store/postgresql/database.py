@@ -167,17 +167,20 @@ class Server:
         self._prepare(connection, patience, opened)
         try:
             hosts = _each_host(parameters)
-            if len(hosts) > 1 and self.identity.is_former(find(connection)):
-                # libpq takes the first server that accepts writes: here, that is the former primary.
+            # libpq takes the first server that accepts writes: that may be a former primary.
+            if len(hosts) > 1 and (
+                self.identity.is_former(found := find(connection)) or self.identity.is_new
+            ):
                 for host in hosts:
                     with suppress(psycopg.OperationalError):
                         other = psycopg.connect(make_conninfo("", **parameters | host), autocommit=True)
-                        self._prepare(other, patience, opened)
-                        if not self.identity.is_former(find(other)):
-                            connection.close()
-                            connection = other
-                            break
-                        other.close()
+                        try:
+                            self._prepare(other, patience, opened)
+                            if (seen := find(other)).is_after(found):
+                                connection, found, other = other, seen, connection
+                        finally:
+                            other.close()
+                opened(connection)
             if not to_adopt:
                 self.identity.check(connection)
         except psycopg.Error:

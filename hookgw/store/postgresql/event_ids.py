@@ -13,7 +13,7 @@ from psycopg import Connection
 from hookgw.store.history import Forgotten
 from hookgw.store.holdings import Oldest
 from hookgw.store.persons import Person
-from hookgw.store.postgresql.lookups import one_row
+from hookgw.store.postgresql.lookups import count_rows, one_row
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import micros
 from hookgw.store.searches import LAST
@@ -90,7 +90,7 @@ def oldest_ids(connection: Connection, holders: Sequence[int], after: Oldest, li
 
 def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> int:
     given = ([one.seq for one in found],)
-    transaction.count_rows(transaction.connection.execute(_FORGET_FOUND, given).rowcount)
+    transaction.count_rows(count_rows(transaction.connection, _FORGET_FOUND, given))
     return sum(one.size for one in found)
 
 

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from psycopg import Connection
+from psycopg import Connection, Cursor
 
 from hookgw.records.deliveries import Delivery
 from hookgw.store.postgresql.identity import FeedStart
@@ -122,11 +122,19 @@ class Feed:
 
     def read(self, connection: Connection) -> News:
         """Return what is new, by one statement, and one more if others have appended."""
+        return self.take(connection, self.ask(connection))
+
+    def ask(self, connection: Connection) -> Cursor:
+        """Ask for what is new. In a pipeline, :meth:`take` it after the end: to wait here is a round trip."""
         if connection is not self._connection:
             self._mark = self._reported
             self._connection = connection
         own = [part.xid for part in self._own]
-        rows = connection.execute(NEXT, (*self._mark, own, MOST_ROWS)).fetchall()
+        return connection.execute(NEXT, (*self._mark, own, MOST_ROWS))
+
+    def take(self, connection: Connection, asked: Cursor) -> News:
+        """Return what :meth:`ask` has asked for."""
+        rows = asked.fetchall()
         settled: int = rows[0][0]
         found = [row[1:] for row in rows if row[1] is not None]
         self._is_cut = len(found) == MOST_ROWS

@@ -29,7 +29,7 @@ from hookgw.store.postgresql.event_ids import keep_ids
 from hookgw.store.postgresql.event_ids import oldest_ids as oldest_ids
 from hookgw.store.postgresql.event_ids import remembered_by_instance as remembered_by_instance
 from hookgw.store.postgresql.event_ids import remembered_bytes as remembered_bytes
-from hookgw.store.postgresql.lookups import instance_number, one_row, sought
+from hookgw.store.postgresql.lookups import count_rows, instance_number, one_row, sought
 from hookgw.store.postgresql.removal import Removed, remove
 from hookgw.store.postgresql.selection import IS_LISTED, conditions_of
 from hookgw.store.postgresql.selection import look_at_payloads as look_at_payloads
@@ -273,7 +273,7 @@ def remove_oldest(transaction: Transaction, found: Sequence[Oldest], before: flo
 
 
 def _forget_instances(transaction: Transaction) -> None:
-    transaction.count_rows(transaction.connection.execute(_FORGET_INSTANCES).rowcount)
+    transaction.count_rows(count_rows(transaction.connection, _FORGET_INSTANCES))
     transaction.connection.execute(_FORGET_BEGINS)
 
 

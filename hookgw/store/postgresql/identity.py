@@ -47,6 +47,10 @@ class Found(NamedTuple):
     timeline: int
     next_xid: int
 
+    def is_after(self, former: Found) -> bool:
+        """Return whether it is the same server after a later promotion."""
+        return self.system == former.system and 0 < former.timeline < self.timeline
+
 
 class FeedStart(NamedTuple):
     """Where a feed starts; see feed.py.
@@ -106,10 +110,14 @@ class Identity:
                 + (self.refusal or "hookgw goes on when it has checked it")
             )
 
+    @property
+    def is_new(self) -> bool:
+        """Whether no server was seen yet."""
+        return self._place is None
+
     def is_former(self, found: Found) -> bool:
         """Return whether it is a primary from before a promotion that this node has seen."""
-        system, timeline = self._place or (0, 0)
-        return found.system == system and 0 < found.timeline < timeline
+        return self._place is not None and Found(*self._place, 0).is_after(found)
 
     def adopt(self, found: Found, start: FeedStart) -> None:
         """Take another server for the right one from now on."""

@@ -23,6 +23,14 @@ def sought(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
+def count_rows(connection: Connection, statement: str, given: Sequence[Any] = ()) -> int:
+    """Run a statement that changes rows, and return how many it has changed."""
+    # In a pipeline, rowcount is not known until the answer is there, for which only fetchone() waits.
+    counting = f"WITH done AS ({statement} RETURNING 1) SELECT count(*) FROM done"  # noqa: S608 - constants
+    counted: int = one_row(connection, counting, given)[0]
+    return counted
+
+
 def one_row(
     connection: Connection, statement: str, given: Mapping[str, Any] | Sequence[Any] = ()
 ) -> tuple[Any, ...]:

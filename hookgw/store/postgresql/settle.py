@@ -12,6 +12,7 @@ from hookgw.records.deliveries import Attempt, DeliveryState, Settlement
 from hookgw.store.commits.changes import weigh
 from hookgw.store.figure_news import BURIED, DELIVERED, entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
+from hookgw.store.postgresql.lookups import count_rows
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, seconds, storable
@@ -166,7 +167,7 @@ def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
 
 
 def make_due(connection: Connection, registration: str) -> int:
-    return connection.execute(_MAKE_DUE, (registration,)).rowcount
+    return count_rows(connection, _MAKE_DUE, (registration,))
 
 
 def text(found: str | None) -> str | None:

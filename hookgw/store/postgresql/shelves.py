@@ -6,6 +6,7 @@ from psycopg import Connection
 
 from hookgw.store.postgresql.audit import write_audit
 from hookgw.store.postgresql.figures import forget_figures
+from hookgw.store.postgresql.lookups import count_rows
 from hookgw.store.postgresql.settle import make_due
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.shelves import Table
@@ -17,6 +18,11 @@ class PostgresqlTable(Table):
     mark = "%s"
     put = """INSERT INTO shelves VALUES (?, ?, ?)
         ON CONFLICT (shelf, key) DO UPDATE SET value = excluded.value"""
+
+    def __delitem__(self, key: bytes) -> None:
+        statement = "DELETE FROM shelves WHERE shelf = %s AND key = %s"
+        if not count_rows(self._connection, statement, (self.shelf, key)):
+            raise KeyError(key)
 
 
 def table(connection: Connection, shelf: str) -> PostgresqlTable:

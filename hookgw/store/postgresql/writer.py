@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -146,19 +146,12 @@ class Writer:
         return Committed(seconds, replace(written.changes, requeued=news.requeued), news.appended)
 
     def _read_feed(self, connection: Connection) -> News:
-        if self._feed.channel is None:
-            return self._feed.read(connection)
-        news = None
-        try:
-            with connection.pipeline():
+        with connection.pipeline():
+            if self._feed.channel is not None:
                 # After the commit, not in it: only one transaction with a NOTIFY at a time can commit.
                 connection.execute(sql.SQL("NOTIFY {}").format(sql.Identifier(self._feed.channel)))
-                news = self._feed.read(connection)
-        except psycopg.Error as error:
-            # If the connection is lost now, nothing will report what was read once more.
-            if news is None or not is_server_error(error):
-                raise
-        return news
+            asked = self._feed.ask(connection)
+        return self._feed.take(connection, asked)
 
     def _write(  # noqa: C901 -- one answer for each kind of failure
         self, groups: Sequence[CommitGroup[Transaction]], probe: bool
@@ -240,7 +233,9 @@ class Writer:
         is_all = not (rest or functions)
         answer = None
         try:
-            with _waiting_for_standby(connection), connection.pipeline():
+            # An empty pipeline is a round trip, too.
+            has_writes = prepared is not None or pending is not None or is_all
+            with _waiting_for_standby(connection), connection.pipeline() if has_writes else nullcontext():
                 if prepared is not None:
                     answer = send(
                         connection,
@@ -312,17 +307,21 @@ class Writer:
         self, transaction: Transaction, job: AppendRequest[Transaction] | FunctionRequest[Transaction]
     ) -> None:
         """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
-        before, counted = transaction.changes, len(transaction.entries)
+        before, counted, connection = transaction.changes, len(transaction.entries), transaction.connection
         job.error = None
         try:
-            with transaction.connection.transaction():
+            # The job waits only for what it reads: what it writes goes the same way as the savepoint.
+            with connection.pipeline():
+                connection.execute("SAVEPOINT job")
                 if isinstance(job, AppendRequest):
                     self._append_together(transaction, [job])
                 else:
                     job.result = job.function(transaction)
+                connection.execute("RELEASE job")
         except Exception as error:  # a bug in one function must not end the commits of everybody
             if is_server_error(error):
                 raise
+            connection.execute("ROLLBACK TO job")
             transaction.changes = before
             del transaction.entries[counted:]
             job.error = error

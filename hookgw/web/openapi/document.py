@@ -95,14 +95,15 @@ class Route(msgspec.Struct, frozen=True):
 
 
 def build_document(
-    routes: Iterable[Route], bodies: Mapping[str, Schema], base_path: str, *, nests_messages: bool = False
+    routes: Iterable[Route], bodies: Mapping[str, Schema], address: str, *, nests_messages: bool = False
 ) -> dict[str, Any]:
-    """Return the document, ready for JSON, with the routes in their order. ``base_path`` may be empty.
+    """Return the document, ready for JSON, with the routes in their order.
 
     ``nests_messages`` says that the messages of some errors are lists in the list (``server.compatibility``).
 
     Args:
         bodies: the schemas of the bodies of requests, by their names.
+        address: that of the gateway, or the beginning of its paths, which may be empty.
     """
     known = list(routes)
     contents = _Contents(known)
@@ -128,7 +129,7 @@ def build_document(
             "license": {"name": "MIT", "identifier": "MIT"},
             "description": INTRODUCTION,
         },
-        "servers": [{"url": base_path or "/"}],
+        "servers": [{"url": address or "/"}],
         "tags": [{"name": tag} for tag in dict.fromkeys(route.operation.tag for route in known)],
         "security": [{"apikey": []}, {"bearer": []}],
         "paths": paths,

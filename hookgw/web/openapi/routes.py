@@ -143,7 +143,7 @@ class OpenApiRoutes(RouteGroup):
         return build_document(
             routes_of(self._app.routing),
             self._bodies(self._gateway),
-            server.base_path,
+            server.address,
             nests_messages=server.is_evolution,
         )
 

@@ -186,6 +186,18 @@ class TestBelowABasePath:
         assert (await client.get("/openapi.json")).status_code == 404
 
 
+class TestWithAPublicUrl:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        server = msgspec.structs.replace(settings.server, public_url="https://hooks.example/gw/")
+        return msgspec.structs.replace(settings, server=server)
+
+    async def test_the_document_names_it(self, client: httpx.AsyncClient) -> None:
+        """Of a path alone, Postman and Bruno make an empty address."""
+        response = await client.get("/openapi.json")
+        assert response.json()["servers"] == [{"url": "https://hooks.example/gw"}]
+
+
 class Pong(msgspec.Struct):
     """What comes back.
 

@@ -130,6 +130,11 @@ async def test_the_list_has_what_older_and_newer_clients_read(
     assert shown["instance"]["integration"] == "simulator"
 
 
+async def test_a_connector_is_named_as_in_responses_and_documents(client: httpx.AsyncClient) -> None:
+    created = await client.post("/instance/create", json={"instanceName": "loja1", "connector": "simulator"})
+    assert (created.status_code, created.json()["instance"]["connector"]) == (201, "simulator")
+
+
 async def test_an_instance_without_a_connector(client: httpx.AsyncClient, gateway: Gateway) -> None:
     await gateway.instances.create("loja1")
     state = (await client.get("/instance/connectionState/loja1")).json()

@@ -149,6 +149,9 @@ async def test_a_former_primary_that_stands_first_in_the_url_is_passed_over(
         await stored(store, "again")
         assert await ids_of(store) == ["before", "after", "again"]
         assert store.server.identity.switches == 1
+    # A process that starts knows neither.
+    async with open_store(Server(url_at(primary.port, standby.port)), clock=Clock()) as store:
+        assert await ids_of(store) == ["before", "after", "again"]
 
 
 async def test_a_connection_to_a_former_primary_that_lives_on_is_not_used(

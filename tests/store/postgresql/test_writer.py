@@ -194,15 +194,15 @@ async def test_a_commit_that_the_server_has_not_ended_is_not_done_beside_another
 async def test_the_feed_fails_after_a_commit(store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener()
     store.subscribe(listener)
-    usual = Feed.read
+    usual = Feed.take
     fails = True
 
-    def read(self: Feed, connection: psycopg.Connection) -> Any:
+    def take(self: Feed, connection: psycopg.Connection, asked: psycopg.Cursor) -> Any:
         if fails:
             raise psycopg.OperationalError("the connection is lost")
-        return usual(self, connection)
+        return usual(self, connection, asked)
 
-    monkeypatch.setattr(Feed, "read", read)
+    monkeypatch.setattr(Feed, "take", take)
     assert await store.append(to("e1")) == [True]
     assert listener.take() == []
     fails = False
@@ -217,15 +217,15 @@ async def test_the_connection_is_lost_behind_the_feed(
     store.subscribe(listener)
     store.share(lambda _: True)
     store.writer.guard = None  # this is not about membership
-    usual = Feed.read
+    usual = Feed.take
 
-    def read(self: Feed, connection: psycopg.Connection) -> Any:
-        news = usual(self, connection)
+    def take(self: Feed, connection: psycopg.Connection, asked: psycopg.Cursor) -> Any:
+        news = usual(self, connection, asked)
         if news.appended:
             postgres.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
         return news
 
-    monkeypatch.setattr(Feed, "read", read)
+    monkeypatch.setattr(Feed, "take", take)
     assert await store.append(to("e1")) == [True]
     assert listener.take() == [("appended", ["e1"])]
 
