@@ -189,8 +189,16 @@ class ProblemGroup(msgspec.Struct, frozen=True, omit_defaults=True):
         return min((one.since for one in self.problems if one.since is not None), default=None)
 
 
+MOST_HOSTS = 5
+"""If more hosts than these do not answer, that is one group: the fault may be on this side of them."""
+_OF_A_NETWORK = (" does not answer in time", " cannot be reached")
+
+
 def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: float) -> list[ProblemGroup]:
-    """Return problems by their cause, what loses most first; muted groups come last."""
+    """Return problems by their cause, what loses most first; muted groups come last.
+
+    Hosts that fail as they do without a network are one group, if they are many.
+    """
     groups: dict[str, list[Problem]] = {}
     for one in problems:
         # A problem without a known cause is a group of its own.
@@ -198,8 +206,15 @@ def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: 
             one.cause
             or f"{one.node} {one.plugin} {one.instance}/{one.label} {one.why if not one.instance else ''}"
         )
-        name = hashlib.sha256(f"{one.kind}\n{cause}".encode()).hexdigest()[:12]
-        groups.setdefault(name, []).append(one)
+        groups.setdefault(_id_of(one.kind, cause), []).append(one)
+    for what in _OF_A_NETWORK:
+        alike = [name for name, (one, *_) in groups.items() if one.cause.endswith(what) and name not in mutes]
+        if len(alike) > MOST_HOSTS:
+            members = [one for name in alike for one in groups.pop(name)]
+            cause = f"Each of {len(alike):,} hosts{what}"
+            groups[_id_of(members[0].kind, f"*{what}")] = [
+                msgspec.structs.replace(one, cause=cause) for one in members
+            ]
     found = []
     for name, members in groups.items():
         mute = mutes.get(name)
@@ -224,6 +239,10 @@ def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: 
             one.since or now,
         ),
     )
+
+
+def _id_of(kind: ProblemKind, cause: str) -> str:
+    return hashlib.sha256(f"{kind}\n{cause}".encode()).hexdigest()[:12]
 
 
 class ProblemReport(msgspec.Struct, frozen=True):

@@ -133,6 +133,7 @@ TEMPLATES = (
     N_("{host} answers {status}"),
     N_("{host} is blocked"),
     N_("The plugin {plugin} does not run"),
+    N_("Each of {count} hosts"),
     N_("{host} does not answer in time"),
     N_("{host} refuses connections"),
     N_("{host} has a certificate that is refused"),

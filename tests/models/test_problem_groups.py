@@ -55,6 +55,26 @@ def test_problems_without_a_known_cause_stay_apart() -> None:
     assert len(found) == 3
 
 
+@pytest.mark.parametrize("outcome", [Outcome.UNANSWERED, Outcome.UNREACHABLE])
+def test_many_hosts_that_cannot_be_reached_are_one_group(outcome: Outcome) -> None:
+    """As 200 receivers behind a network that is down."""
+    failing = [
+        problem(instance=f"a{number}", cause=cause_of_failure(f"http://host{number}/", outcome, "Timed out."))
+        for number in range(200)
+    ]
+    refusing = [problem(instance="b", cause=f"other{number} answers 500") for number in range(20)]
+    found = group_problems([*failing, *refusing], {}, NOW)
+    assert len(found) == 21
+    assert found[0].title == failing[0].cause.replace("host0", "Each of 200 hosts")
+    assert len(found[0].problems) == 200
+    fewer = group_problems(failing[:6], {}, NOW)
+    assert [one.id for one in fewer] == [found[0].id], "a mute lasts while they come back"
+    single = group_problems(failing[:5], {}, NOW)
+    assert len(single) == 5
+    muted = {single[0].id: Mute("known", NOW + 10)}
+    assert [len(one.problems) for one in group_problems(failing, muted, NOW)] == [199, 1]
+
+
 def test_muted_groups_come_last_until_their_time() -> None:
     problems = [problem(cause="x", instance="a", pending=5), problem(cause="y", instance="b")]
     first = group_problems(problems, {}, NOW)[0].id

@@ -96,7 +96,7 @@ class TestChange:
         )
         made = change.apply(None, instance="loja1", label="default", now=NOW)
         assert made.secrets == (Secret("whsec_bmV3"),)
-        for name in msgspec.structs.asdict(change).keys() - {"is_set", "secret", "signature"}:
+        for name in msgspec.structs.asdict(change).keys() - {"is_set", "paused", "secret", "signature"}:
             assert getattr(made, name) == getattr(change, name), name
 
     def test_url_enabled_and_events_are_replaced_and_the_rest_stays(self) -> None:

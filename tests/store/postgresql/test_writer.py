@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -55,6 +55,33 @@ async def test_it_is_not_repeated_for_ever(store: PostgresqlStore) -> None:
 
     with pytest.raises(StorageUnavailable, match="could not serialize"):
         await commits_of(store).call(lose)
+
+
+async def test_a_statement_whose_answer_nobody_reads_undoes_its_own_function_if_it_fails(
+    store: PostgresqlStore,
+) -> None:
+    def write(number: int, *, fails: bool) -> Callable[[Transaction], None]:
+        def run(transaction: Transaction) -> None:
+            transaction.connection.execute("INSERT INTO probe VALUES (%s, 0)", (number,))
+            if fails:
+                transaction.connection.execute("SELECT 1 / 0")
+
+        return run
+
+    async def refused() -> None:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await commits_of(store).call(write(8, fails=True))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commits_of(store).call, write(7, fails=False))
+        nursery.start_soon(refused)
+        nursery.start_soon(commits_of(store).call, write(9, fails=False))
+
+    def written(transaction: Transaction) -> list[int]:
+        found = transaction.connection.execute("SELECT number FROM probe WHERE number IN (7, 8, 9)")
+        return sorted(number for (number,) in found)
+
+    assert await commits_of(store).call(written) == [7, 9]
 
 
 async def test_a_commit_after_a_restart_of_the_server(
