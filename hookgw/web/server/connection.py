@@ -13,8 +13,8 @@ The server's duties to every client, whatever the application does:
 - ``100 Continue`` leaves only before the response begins, and only when the application asks for the body.
 - A response whose request was not read to its end closes the connection: the next request cannot follow
   unread bytes. If the rest is short, it is read first, and the connection stays open.
-- Unwanted bytes are read for :data:`LINGER` seconds, up to the size of the largest body, and not parsed:
-  nginx, Caddy, Envoy and others answer 502 or 503 instead of the response if they cannot send all.
+- Unwanted bytes are read for :data:`LINGER` seconds, up to the size of some of the largest bodies, and not
+  parsed: nginx, Caddy, Envoy and others answer 502 or 503 instead of the response if they cannot send all.
 - A connection is closed only once the client's system has acknowledged the response: closed earlier, with
   bytes of the client's unread, the client could lose it to a reset (RFC 9112, section 9.6).
 - A client may end its side after its request, and still gets the response (RFC 9112, section 9.6): hookgw
@@ -49,6 +49,8 @@ Application = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Await
 
 LINGER = 1.0
 """Seconds for which unwanted bytes are read."""
+LINGER_BODIES = 4
+"""So many of the largest bodies are read then at most: 30 MB got 502 of Apache, which producers repeat."""
 HALF_CLOSED = 120.0
 """Seconds for which the application may work for a client that has ended its side."""
 _LOOK_FOR_RESET = 1.0
@@ -79,7 +81,7 @@ class ClientConnection:
     ) -> None:
         self._stream = stream
         self._timeouts = timeouts
-        self._most_unwanted = settings.max_batch_body
+        self._most_unwanted = LINGER_BODIES * settings.max_batch_body
         self._reader = RequestReader(settings.max_header, known)
         self._fixed = lines_of(FIXED_OVER_TLS if stream.scheme == "https" else FIXED)
         self._wait: Wait | None = None
