@@ -411,7 +411,7 @@ def site(session: nox.Session) -> None:
     session.run("python", "-m", "tests.support.site", *(session.posargs or ["site"]))
 
 
-@nox.session(python=NEWEST, default=False)
+@nox.session(python=NEWEST, default=False, reuse_venv=False)
 def binary(session: nox.Session) -> None:
     """Build ``dist/hookgw``, one file, and test it without Python on the path: two minutes."""
     # Not editable: the wheel has what users get, such as the first-party plugins.
@@ -419,6 +419,8 @@ def binary(session: nox.Session) -> None:
     folder = Path(session.create_tmp()).resolve()
     options = ("--noconfirm", "--log-level", "WARN", "--workpath", str(folder), "--distpath", "dist")
     session.run("pyinstaller", *options, "deploy/binary/hookgw.spec", silent=True)
+    # Not before, and never into an old environment: the binary would get the extras that only tests need.
+    session.install("--quiet", *nox.project.dependency_groups(PROJECT, "test"))
     program = Path("dist", "hookgw").resolve()
     session.run("pytest", "-s", "tests/binary", *session.posargs, env={"HOOKGW_BINARY": str(program)})
 

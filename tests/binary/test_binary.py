@@ -116,6 +116,16 @@ def test_first_party_plugins(tmp_path: Path) -> None:
     }
 
 
+def test_it_has_no_extras_but_those_of_the_manual(tmp_path: Path) -> None:
+    """They would come from what else is installed where it is built."""
+    storage = {"engine": "postgresql", "url": "postgresql://hookgw@127.0.0.1:9/hookgw"}
+    serve = ("serve", "--config", write_config(tmp_path, storage=storage))
+    for extra, arguments in (("mcp", ("mcp",)), ("postgresql", serve)):
+        done = hookgw(*arguments, cwd=tmp_path)
+        assert done.returncode == 1
+        assert f"hookgw[{extra}]" in done.stderr
+
+
 def test_it_writes_plugins(tmp_path: Path) -> None:
     for name, option in (("acme", "--folder=."), ("wave", "--connector")):
         done = hookgw("plugin", "new", name, option, cwd=tmp_path)
