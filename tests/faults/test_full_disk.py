@@ -1,4 +1,4 @@
-"""A file system that is really full: a small one in memory that only the gateway's process sees.
+"""A file system that is really full: a small one, mostly in memory, that only the gateway's process sees.
 
 The process runs in a mount namespace of its own (and a user namespace, where it is not root's), so the
 tests need no right that others lack. Where the system allows no namespaces they are skipped.
@@ -30,7 +30,12 @@ DELIVERY = {
     "unreachable_first_wait": "50ms",
     "unreachable_max_wait": "200ms",
 }
-_MOUNT = f'mount -t tmpfs -o size={SIZE},mode=700 tmpfs "$0" && exec "$@"'
+_TMPFS = f'mount -t tmpfs -o size={SIZE},mode=700 tmpfs "$0" && exec "$@"'
+# It overwrites nothing: each change of a page takes new space, also of a file that is mapped into memory.
+_BTRFS = (
+    'test -e "$0.image" || { truncate -s 120M "$0.image" && mkfs.btrfs -q "$0.image" >&2; }; '
+    'mount -o loop "$0.image" "$0" && exec "$@"'
+)
 
 pytestmark = pytest.mark.timeout(PATIENCE + 10)
 
@@ -46,10 +51,20 @@ def disk(tmp_path: Path) -> Path:
 @pytest.fixture
 def launcher(disk: Path) -> list[str]:
     """A command that runs the one after it where the folder is a small disk."""
+    return launcher_with(_TMPFS, disk)
+
+
+@pytest.fixture(params=[_TMPFS, _BTRFS], ids=["tmpfs", "btrfs"])
+def each_launcher(request: pytest.FixtureRequest, disk: Path) -> list[str]:
+    """The same, for each kind of file system; the second one needs root and ``mkfs.btrfs``."""
+    return launcher_with(request.param, disk)
+
+
+def launcher_with(mount: str, disk: Path) -> list[str]:
     if shutil.which("unshare") is None:
         pytest.skip("there is no unshare here to make a mount namespace with")
     for namespaces in (["--mount", "--map-root-user"], ["--mount"]):
-        command = ["unshare", *namespaces, "sh", "-c", _MOUNT, str(disk)]
+        command = ["unshare", *namespaces, "sh", "-c", mount, str(disk)]
         tried = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
         if tried.returncode == 0:
             return command
@@ -177,6 +192,8 @@ def ballast(gateway: Gateway) -> Iterator[None]:
                     pass
             except OSError:
                 continue
+        # What was changed before has its space, until it is written.
+        subprocess.run(["sync", "--file-system", f"/proc/{os.getpid()}/fd/{heavy.fileno()}"], check=True)
     try:
         yield
     finally:
@@ -191,9 +208,9 @@ def copied(gateway: Gateway, folder: Path) -> Path:
 
 
 async def test_a_full_disk_refuses_producers_and_nothing_else_until_it_has_space(
-    tmp_path: Path, disk: Path, launcher: list[str]
+    tmp_path: Path, disk: Path, each_launcher: list[str]
 ) -> None:
-    async with open_receiver() as receiver, on_small_disk(disk, launcher, receiver) as gateway:
+    async with open_receiver() as receiver, on_small_disk(disk, each_launcher, receiver) as gateway:
         with ballast(gateway):
             refused, said = await gateway.emit_until_refused()
             assert said.status_code == 503

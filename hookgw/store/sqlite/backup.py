@@ -32,6 +32,7 @@ from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.kernel.sentences import Sentence
 from hookgw.store.sqlite.database import start_errors
 from hookgw.store.sqlite.file_lock import log_of, refuse_foreign_log
+from hookgw.store.sqlite.log_index import index_of
 from hookgw.store.sqlite.new_file import new_file
 from hookgw.store.sqlite.open_file import is_disk_error
 from hookgw.store.sqlite.schema import APPLICATION_ID
@@ -166,7 +167,7 @@ def open_existing(path: Path) -> sqlite3.Connection:
     # The last program that closes the file folds the log into it, also one that only reads.
     refuse_foreign_log(path)
     real = path.resolve()
-    log, index = log_of(real), real.with_name(f"{real.name}-shm")
+    log, index = log_of(real), index_of(real)
     options = "mode=rw"
     # SQLite wants to write the index of the log. Nobody can write here, so nothing needs the index or locks.
     if os.statvfs(real.parent).f_flag & os.ST_RDONLY and not index.exists():

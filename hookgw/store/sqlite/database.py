@@ -22,6 +22,7 @@ from hookgw.store.reader import ConnectionReader
 from hookgw.store.records import DiskSpace
 from hookgw.store.sqlite.file_lock import HeldLock, hold_lock, lock_whole, log_of, refuse_foreign_log
 from hookgw.store.sqlite.leftovers import remove_leftovers, unfinished
+from hookgw.store.sqlite.log_index import new_index
 from hookgw.store.sqlite.open_file import (
     RESTORE,
     OpenFile,
@@ -113,6 +114,7 @@ def open_database(path: Path) -> Iterator[DatabaseConnections]:
             refuse_foreign_log(path)
             is_checked = lock.was_closed(path.stat()) and not log_of(path.resolve()).exists()
             lock.forget()
+            stack.enter_context(new_index(path.resolve()))
             # An event of one of 1,000 instances, in a file of 2,000,000 deliveries (2 GiB), reads 3.7 pages
             # with this size, 4.9 with 2 MiB, 3.1 with 8 MiB and 2.6 with 32 MiB. A page takes about 1 µs, of
             # 100 µs that the event takes in the store; all sizes write as much.

@@ -25,6 +25,7 @@ from hookgw.store.sqlite.database import keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes
 from hookgw.store.sqlite.file_lock import has_foreign_log, hold_lock, log_of
 from hookgw.store.sqlite.leftovers import kept_copies, leftovers, remove_leftovers, spare_of
+from hookgw.store.sqlite.log_index import index_of
 from hookgw.store.sqlite.schema import (
     APPLICATION_ID,
     OLDEST_VERSION,
@@ -393,7 +394,7 @@ def _require_alone(path: Path) -> None:
 
     The last program that closes a file removes the log and its index, so one that is left is in use.
     """
-    left = [file for file in (log_of(path), path.with_name(f"{path.name}-shm")) if file.exists()]
+    left = [file for file in (log_of(path), index_of(path)) if file.exists()]
     if left:
         raise StartError(
             f"Another program has the data file {path} open: {left[0]} is in use.",
@@ -430,7 +431,7 @@ def _move_aside(path: Path) -> Path | None:
     # The log first: a process that is killed in between must not leave it beside the backup, whose pages it
     # would overwrite.
     log.unlink(missing_ok=True)
-    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    index_of(path).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
         path.rename(aside)
     return aside

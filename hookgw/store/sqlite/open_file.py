@@ -23,6 +23,7 @@ from typing import NamedTuple
 from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.kernel.sentences import Sentence
 from hookgw.store.sqlite.file_lock import log_of
+from hookgw.store.sqlite.log_index import index_of
 
 # To report a bug of ours as a full disk would hide it behind a message about space.
 _BUG = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_SCHEMA}
@@ -61,7 +62,7 @@ class OpenFile:
         self.real = path.resolve()
         self.lost: StorageLost | None = None
         self.was_moved = False
-        self._beside = [log_of(self.real), self.real.with_name(f"{self.real.name}-shm")]
+        self._beside = [log_of(self.real), index_of(self.real)]
         self._known = {str(file): _identity(file) for file in (path, *self._beside)}
         self._known[str(self.real.with_name(f"{self.real.name}.lock"))] = _of(os.fstat(lock))
         # The data file and its log.

@@ -120,6 +120,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, con
     with pytest.raises(StartError, match=r"hookgw\.db cannot be used: .*It is damaged or not a data file"):
         open_database(path).__enter__()
     assert path.read_bytes() == content
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.lock"]
 
 
 def test_a_file_that_is_empty_is_a_new_one(path: Path) -> None:
