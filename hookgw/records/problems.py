@@ -7,6 +7,7 @@ has seen.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
 
@@ -207,14 +208,16 @@ def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: 
             or f"{one.node} {one.plugin} {one.instance}/{one.label} {one.why if not one.instance else ''}"
         )
         groups.setdefault(_id_of(one.kind, cause), []).append(one)
-    for what in _OF_A_NETWORK:
-        alike = [name for name, (one, *_) in groups.items() if one.cause.endswith(what) and name not in mutes]
+    for kind, what in itertools.product(ProblemKind, _OF_A_NETWORK):
+        alike = [
+            name
+            for name, (one, *_) in groups.items()
+            if one.kind is kind and one.cause.endswith(what) and name not in mutes
+        ]
         if len(alike) > MOST_HOSTS:
             members = [one for name in alike for one in groups.pop(name)]
             cause = f"Each of {len(alike):,} hosts{what}"
-            groups[_id_of(members[0].kind, f"*{what}")] = [
-                msgspec.structs.replace(one, cause=cause) for one in members
-            ]
+            groups[_id_of(kind, f"*{what}")] = [msgspec.structs.replace(one, cause=cause) for one in members]
     found = []
     for name, members in groups.items():
         mute = mutes.get(name)
