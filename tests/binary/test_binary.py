@@ -6,6 +6,7 @@ It runs in an empty environment, so that nothing of this machine's Python can he
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -55,9 +56,9 @@ def hookgw(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str
 
 
 @contextmanager
-def serving(folder: Path, **blocks: object) -> Iterator[Server]:
+def serving(folder: Path, program: str | Path = BINARY, **blocks: object) -> Iterator[Server]:
     config = write_config(folder, **blocks)  # type: ignore[arg-type]
-    with started(["-c", _EXECUTE, BINARY, "serve", "--config", config], cwd=folder) as process:
+    with started(["-c", _EXECUTE, program, "serve", "--config", config], cwd=folder) as process:
         url = process.line_with(" listening on ").rsplit(" ", 1)[1]
         with httpx.Client(base_url=url, headers={"apikey": KEY}, trust_env=False, timeout=30) as http:
             yield Server(url, process, http, folder)
@@ -174,6 +175,19 @@ def test_a_plugin_of_the_user_has_the_whole_standard_library(tmp_path: Path) -> 
         assets = re.findall(r'(?:href|src)="([^"]+\.(?:css|js)\b[^"]*)"', page.text)
         assert assets
         assert all(server.http.get(asset).status_code == 200 for asset in assets)
+        assert server.process.stop() == 0
+
+
+def test_an_upgrade_may_replace_the_file_while_it_runs(tmp_path: Path) -> None:
+    """What hookgw imports later comes from the former file."""
+    program, newer = Path(shutil.copy(BINARY, tmp_path / "hookgw")), tmp_path / "newer"
+    newer.write_bytes(b"another version" * 4_000_000)
+    with receiving(tmp_path) as receiver, serving(tmp_path, program) as server:
+        newer.replace(program)
+        server.set("shop", receiver.url("/hook"))
+        server.emit("shop", "CALL", {})
+        assert receiver.next("/hook").json["event"] == "CALL"
+        assert "The hookgw manual" in server.http.get("/docs").text
         assert server.process.stop() == 0
 
 
