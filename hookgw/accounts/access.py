@@ -6,7 +6,7 @@ A plan compares secrets. So it is made only for a caller who may set them.
 from __future__ import annotations
 
 from hookgw.accounts.document import DeclaredInstance, Document
-from hookgw.core.access import check_creation, check_reach, check_right, tags_within
+from hookgw.core.access import check_creation, check_reach, check_right, reaches, tags_within
 from hookgw.core.registry import Registry
 from hookgw.records.api_keys import Principal, Right
 
@@ -40,11 +40,14 @@ def check_instance(registry: Registry, principal: Principal, declared: DeclaredI
         check_right(principal, Right.WEBHOOKS)
     if declared.options or declared.settings:
         check_right(principal, Right.CONNECT)
-    if registry.find_instance(declared.name) is not None:
+    exists = registry.find_instance(declared.name) is not None
+    if exists and reaches(registry, principal, declared.name):
         check_right(principal, Right.OPERATE if declared.tags else Right.READ)
-        check_reach(registry, principal, declared.name)
     else:
+        # Another tenant's, too: a caller that creates none must not learn which names exist.
         check_creation(principal)
+        if exists:
+            check_reach(registry, principal, declared.name)
     # Those that the document gives it must be within the caller's reach, or the caller an operator.
     layers = (layer for _, layer in reversed(declared.tags))
     given = {name: tag for layer in layers for name, tag in layer.items() if isinstance(tag, str)}

@@ -446,6 +446,23 @@ async def test_a_document_stays_within_the_reach_of_its_key(
     assert list(exported["document"]["instances"]) == ["new"]
 
 
+@pytest.mark.parametrize("declared", [None, HOOKS, {"tags": {"tenant": "a"}}, {"tags": {"tenant": "b"}}])
+@pytest.mark.parametrize("rights", [None, ["read", "webhooks"]])
+async def test_a_key_that_creates_no_instances_does_not_learn_which_names_exist(
+    declared: Any, rights: list[str] | None, gateway: Gateway, stranger: httpx.AsyncClient, api: Api
+) -> None:
+    await api.apply({"instances": {"mine": None, "theirs": {"tags": {"tenant": "b"}}}})
+    mine = await key_of(gateway, instances=["mine"], rights=rights)
+    theirs, nobodys = [
+        await stranger.post(
+            "/apply", json={"instances": {name: declared}}, params={"dryRun": "true"}, headers=mine
+        )
+        for name in ("theirs", "nobodys")
+    ]
+    assert theirs.status_code == nobodys.status_code == 403
+    assert theirs.text == nobodys.text
+
+
 async def tenant(gateway: Gateway) -> KeyHolder:
     holder = gateway.keys.holder_of((await key_of(gateway, tags={"tenant": "a"}))["apikey"])
     assert holder is not None
