@@ -84,18 +84,19 @@ class Acknowledged(msgspec.Struct, frozen=True):
 class Cursor(NamedTuple):
     """A delivery's place in its lane, with what tells it from another one at the same place.
 
-    After a restore or a copy of hookgw's storage, positions and numbers are given again, to other deliveries:
-    ``generation`` is that of the log.
+    A place says nothing in the lane of another webhook, for which all before it would count as delivered:
+    ``webhook`` is :func:`_mark` of its own. After a restore or a copy of hookgw's storage, positions and
+    numbers are given again, to other deliveries: ``generation`` is that of the log.
     """
 
     position: Position
     seq: int
-    check: int
+    webhook: int
     generation: str
 
     def __str__(self) -> str:
         # Hexadecimal: a place in a database has more than 64 bits.
-        return f"c{self.position:x}.{self.seq:x}.{self.check:08x}.{self.generation}"
+        return f"c{self.position:x}.{self.seq:x}.{self.webhook:08x}.{self.generation}"
 
 
 @dataclass(eq=False, repr=False)
@@ -198,13 +199,14 @@ class Pulls:
         Raises:
             NotFound: as :meth:`pull`.
             Conflict: the consumer has no lease, or not of these deliveries; or those before them are not
-                acknowledged, and the order matters; or the cursor is of before a restore or a copy.
+                acknowledged, and the order matters; or the cursor is of another registration, or of before a
+                restore or a copy.
             Invalid: the cursor, or an id, is not one.
         """
         registration = self.find(instance, label)
         ids = {_seq_of(name) for name in asked.ids}
         failed = {_seq_of(one.id): one.reason for one in asked.failed}
-        position = None if asked.cursor is None else (await self._read_cursor(asked.cursor)).position
+        cursor = None if asked.cursor is None else await self._read_cursor(registration, asked.cursor)
         await self._store.wait_settle_capacity()
         for lane, _ in self._leases(registration, asked.consumer):
             await lane.catch_up()  # what was cancelled a moment ago cannot be acknowledged
@@ -225,7 +227,8 @@ class Pulls:
             done = [
                 one
                 for one in lease.leased
-                if one.delivery.seq in ids or (position is not None and one.delivery.position <= position)
+                if one.delivery.seq in ids
+                or (cursor is not None and one.delivery.position <= cursor.position)
             ]
             if registration.partitioning[0] is not Ordering.NONE and done != lease.leased[: len(done)]:
                 raise Conflict.of(
@@ -270,7 +273,7 @@ class Pulls:
                 most=MOST_WAITING,
                 retry_after=1,
             )
-        cursor = None if asked.after is None else await self._read_cursor(asked.after)
+        cursor = None if asked.after is None else await self._read_cursor(registration, asked.after)
         after = None if cursor is None else await self._place(registration, cursor, asked.consumer)
         deadline = self._clock.steady() + asked.wait
         self._waiting[instance] += 1
@@ -294,7 +297,7 @@ class Pulls:
                             lease = await lane.take(asked.consumer, room, size, asked.lease, after)
                         settling = max(settling, lane.settling)
                         if lease is not None:
-                            found += _shown(lane, lease, room, sent, generation)
+                            found += _shown(lane, lease, room, sent, registration, generation)
                             gathered = min(gathered, self._clock.steady() + GATHERING)
                     if not found and (missing := self._hooks.absent_plugin(registration)) is not None:
                         raise Conflict(*missing.messages)
@@ -320,12 +323,13 @@ class Pulls:
         self._issued[registration.id] = frozenset({*known, *(one.cursor for one in found)})
         return sorted(found, key=lambda one: one.position)
 
-    async def _read_cursor(self, text: str) -> Cursor:
+    async def _read_cursor(self, registration: Registration, text: str) -> Cursor:
         """Return the cursor in a text.
 
         Raises:
             Invalid: it is not one.
-            Conflict: it is of before a restore or a copy, or of what a promotion lost.
+            Conflict: it is of another registration, of before a restore or a copy, or of what a promotion
+                lost.
         """
         match = _CURSOR.fullmatch(text)
         if match is None:
@@ -333,7 +337,8 @@ class Pulls:
                 "pull.cursor_malformed", "The cursor {cursor!r} is not one of a pull.", cursor=text[:64]
             )
         cursor = Cursor(int(match[1], 16), int(match[2], 16), int(match[3], 16), match[4] or "")
-        if not await self._store.has_place(cursor.generation, cursor.position):
+        is_foreign = cursor.webhook != _mark(registration)
+        if is_foreign or not await self._store.has_place(cursor.generation, cursor.position):
             raise Conflict(_FOREIGN)
         return cursor
 
@@ -341,8 +346,8 @@ class Pulls:
         """Return the place of a receiver. If it lies before what is delivered, go back to it.
 
         Raises:
-            Conflict: the cursor is not of this registration; or another consumer has the deliveries, or too
-                many are delivered behind it.
+            Conflict: the cursor is of no delivery; or another consumer has the deliveries, or too many are
+                delivered behind it.
             TooManyRequests: there is no room for as many pending deliveries.
         """
         if str(cursor) in self._issued.get(registration.id, ()):
@@ -351,15 +356,10 @@ class Pulls:
         async with self._places.hold(registration.id):
             await store.flush()  # what was acknowledged a moment ago
             report = await store.find_delivery(instance, f"dlv_{cursor.seq}")
-            is_other = report is not None and (
-                report.summary.registration != registration.id
-                or crc32(report.summary.event_id.encode()) != cursor.check
-            )
             if report is None:  # too old to be kept, or never there
                 page = await store.list_deliveries(DeliveryQuery(instance=instance, limit=1))
-                is_other = any(one.seq < cursor.seq for one in page.deliveries)
-            if is_other:
-                raise Conflict(_FOREIGN)
+                if any(one.seq < cursor.seq for one in page.deliveries):
+                    raise Conflict(_FOREIGN)
             query = DeliveryQuery(
                 instance=instance,
                 registrations=(registration.id,),
@@ -437,27 +437,27 @@ def _shown(
     lease: Lease,
     most: int,
     sent: set[tuple[int, str]] | frozenset[tuple[int, str]],
+    registration: Registration,
     generation: str,
 ) -> list[Pulled]:
+    mark = _mark(registration)
     return [
         Pulled(
             one.delivery.id,
             lane.signed_headers(one),
             one.body,
-            str(
-                Cursor(
-                    one.delivery.position,
-                    one.delivery.seq,
-                    crc32(one.delivery.event.id.encode()),
-                    generation,
-                )
-            ),
+            str(Cursor(one.delivery.position, one.delivery.seq, mark, generation)),
             one.delivery.position,
             lease.number,
         )
         for one in lease.leased[:most]
         if (lease.number, one.delivery.id) not in sent
     ]
+
+
+def _mark(registration: Registration) -> int:
+    """Return what tells the cursors of a registration from those of others."""
+    return crc32(registration.id.encode())
 
 
 def _seq_of(name: str) -> int:

@@ -540,6 +540,24 @@ async def test_a_cursor_of_before_a_restore_is_refused(client: httpx.AsyncClient
     assert response.status_code == 409
 
 
+async def test_the_place_in_another_instance_s_webhook_counts_nothing_as_delivered(
+    client: httpx.AsyncClient,
+) -> None:
+    """As when a program keeps the places of two accounts under one name."""
+    await set_pulled(client)
+    await client.post("/webhook/set/loja2", json={"url": "pull:"})
+    await emit(client, "e-0", "e-1")
+    await client.post("/event/emit/loja2", json=one(id="x-0"))
+    await emit(client, "e-2")
+    fetched = await client.post("/delivery/pull/loja2", json={"wait": "5s"})
+    cursor = fetched.json()["cursor"]
+    response = await client.post("/delivery/pull/loja1", json={"after": cursor})
+    assert (response.status_code, "not of this webhook" in shape_of(response)[0]) == (409, True)
+    assert ids_of(await pull(client)) == ["e-0", "e-1", "e-2"]
+    assert "not of this webhook" in (await ack(client, status=409, cursor=cursor))[0]
+    assert ids_of(await pull(client)) == ["e-0", "e-1", "e-2"]
+
+
 @is_sqlite
 @pytest.mark.parametrize("is_restored", [False, True], ids=["copied", "restored"])
 async def test_a_cursor_of_another_data_file_counts_nothing_as_delivered(
