@@ -15,6 +15,7 @@ caller was promised that. Its lanes stay paused meanwhile.
 from __future__ import annotations
 
 import traceback
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -41,13 +42,19 @@ ANSWER_WITHIN = 2.0
 KEPT_FOR = 86_400.0
 """Seconds for which a job can be found after its end."""
 MOST_KEPT = 100
-"""The most jobs of one instance that are kept after their end, the newest ones."""
+"""The most jobs of one instance that are kept after their end, the newest ones. Parts are counted apart."""
+MOST_PARTS_KEPT = 10_000
+"""The most parts of jobs that are kept after their end, the newest ones: a job over all instances has
+thousands, and each takes half a kilobyte. A hundred of each instance were 100 MB after a hundred jobs over
+1,800 instances."""
 PRUNE_EVERY = 600.0
 """Seconds between two looks at the age of finished jobs."""
 MOST_REST = 0.5
 """The longest rest after a step, in seconds."""
 
 
+_PARTS = ""
+"""Stands for an instance: of all parts of jobs."""
 _PARTICIPLES = {JobOrder.PAUSE: "paused", JobOrder.RESUME: "resumed", JobOrder.CANCEL: "cancelled"}
 
 
@@ -118,15 +125,17 @@ class Jobs:
         self._begin: Mapping[JobKind, Begin] = {}
         self._running: dict[str, RunningJob] = {}
         self._finished: dict[str, Job] = {}
+        # The same jobs, in the order of their ends: of each instance, and all parts.
+        self._kept: dict[str, deque[Job]] = {}
         # Among all jobs: twenty at once must not take twenty times as much of the disk as one. In turn among
         # instances: one of them has a job for each registration that it disables.
         self._disk: Share[WaitingClaim] = Share(1, ratio=1)
 
     async def load(self) -> None:
         """Read the records of jobs that have ended. The others are taken up with their shard."""
-        for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
+        for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.finished or 0.0):
             if not job.is_running:
-                self._finished[job.id] = job
+                self._keep(job)
 
     async def run(
         self, begin: Mapping[JobKind, Begin], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -138,7 +147,7 @@ class Jobs:
                 task_status.started()
                 while True:
                     await trio.sleep(PRUNE_EVERY)
-                    await self._forget_old()
+                    await self._forget_old(*self._kept)
             finally:
                 self._nursery = None
 
@@ -375,9 +384,9 @@ class Jobs:
         if job.done or running.error:  # most have nothing to do
             log("job ended", job=job.id, kind=job.kind, instance=job.instance, done=job.done, error=job.error)
         if running.is_told or running.is_resumed or job.parent or took >= ANSWER_WITHIN:
-            self._finished[job.id] = job
+            self._keep(job)
             await self._store_until_done(partial(self._store.put_job, job))
-            await self._forget_old()
+            await self._forget_old(_holder(job))
         elif running.is_stored:
             await self._store_until_done(partial(self._store.remove_jobs, [job.id]))
 
@@ -403,22 +412,31 @@ class Jobs:
             raise failure
         running.job = msgspec.structs.replace(job, error=f"An error in hookgw: {reason}")
 
-    async def _forget_old(self) -> None:
-        """Forget jobs that ended long ago, and all but the newest of an instance."""
+    def _keep(self, job: Job) -> None:
+        self._finished[job.id] = job
+        self._kept.setdefault(_holder(job), deque()).append(job)
+
+    async def _forget_old(self, *holders: str) -> None:
+        """Forget what ended long ago, and all but the newest, of these holders."""
         oldest = self._clock.wall() - KEPT_FOR
-        newest: dict[str, int] = {}
         gone = []
-        for job in sorted(self._finished.values(), key=lambda job: job.finished or 0.0, reverse=True):
-            newest[job.instance] = newest.get(job.instance, 0) + 1
-            if (job.finished or 0.0) < oldest or newest[job.instance] > MOST_KEPT:
+        for holder in holders:
+            kept, most = self._kept.get(holder, ()), MOST_PARTS_KEPT if holder == _PARTS else MOST_KEPT
+            while kept and (len(kept) > most or (kept[0].finished or 0.0) < oldest):
+                job = kept.popleft()
+                del self._finished[job.id]
                 gone.append(job.id)
+            if not kept:
+                self._kept.pop(holder, None)
         if gone:
             await self._store_until_done(partial(self._store.remove_jobs, gone))
-            for job_id in gone:
-                self._finished.pop(job_id, None)
 
     async def _store_until_done(self, write: Callable[[], Awaitable[None]]) -> None:
         await retry_until_readable(write, _log_refusal)
+
+
+def _holder(job: Job) -> str:
+    return job.instance if job.parent is None else _PARTS
 
 
 async def _first_of(event: trio.Event, ended: trio.Event) -> None:

@@ -122,6 +122,31 @@ async def test_each_instance_gets_its_own_in_their_order(
     assert entries[-1].details["instances"] == "loja*"
 
 
+async def test_only_the_newest_parts_are_kept_after_their_end_and_every_job_over_them(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hundred of each instance were 100 MB, and each end of a part sorted them all."""
+    monkeypatch.setattr(jobs, "MOST_PARTS_KEPT", 4)
+    gateway = hookgw_gateway.gateway
+    ids = []
+    for _ in range(2):
+        await dead_letters(hookgw_gateway, hookgw_receiver)
+        with monkeypatch.context() as patch:
+            await begin(hookgw_gateway, EVER, patch)
+        running = next(one for one in gateway.jobs.all() if one.instance == "*")
+        while gateway.jobs.running_here(running.id):
+            await pass_time(hookgw_clock)
+        ids.append(running.id)
+    kept = gateway.jobs.all()
+    assert sorted(one.parent for one in kept if one.parent) == sorted([ids[0], *[ids[1]] * 3])
+    assert [one.id for one in kept if one.parent is None] == ids[::-1]
+    while (await gateway.store.load_jobs()).keys() != {one.id for one in kept}:
+        await trio.testing.wait_all_tasks_blocked(0.001)
+
+
 async def test_what_is_accepted_after_the_call_takes_no_part(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,

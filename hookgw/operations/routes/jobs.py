@@ -36,7 +36,8 @@ class JobRoutes(RouteGroup):
     async def find(self, job_id: str) -> Response:
         """Return a job: how far it has come, or how it ended.
 
-        A job can be found for a day after its end.
+        A job can be found for a day after its end, unless 100 newer ones of its instance have ended. Of
+        parts, the newest 10,000 are kept.
         """
         return json_response(present_job(await self._jobs.find(current_principal(), job_id)))
 
