@@ -311,3 +311,12 @@ def test_an_endless_body_without_a_length_is_refused(server: Server) -> None:
     except httpx.WriteError:
         return
     assert answer.status_code == 413
+
+
+def test_a_process_under_test_ends_with_those_that_it_has_started(tmp_path: Path) -> None:
+    child = "import time; print('runs', flush=True); time.sleep(60)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with started(["-c", parent], cwd=tmp_path) as process:
+        assert process.line() == "runs"
+    # The child has the pipes as well: the readers see their end only if it has ended.
+    assert process.rest() == []

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -82,8 +82,15 @@ class Process:
             raise AssertionError(f"it did not end within {PATIENCE:g} s; {self._story()}") from None
 
     def close(self) -> None:
-        """Kill it where it still runs, and wait for its end and that of the readers."""
-        if self.popen.poll() is None:
+        """Kill it where it still runs, with the processes that it has started, and wait for its end and that
+        of the readers.
+
+        The single binary is two processes. The second has the pipes, too: the readers would wait for its end.
+        """
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):  # macOS: of one that has ended
+                os.killpg(self.popen.pid, signal.SIGKILL)
+        elif self.popen.poll() is None:
             self.popen.kill()
         self.popen.wait(timeout=PATIENCE)
         for reader in self._readers:
@@ -130,6 +137,7 @@ def started(
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
+        process_group=0,  # its own, so that its end is that of all its processes
     )
     process = Process(popen)
     try:
