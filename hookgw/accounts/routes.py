@@ -85,7 +85,7 @@ class ApplyRoutes(RouteGroup):
             )
         holder, node = current_holder(), self._gateway.accounts
         principal = holder.principal
-        await self._catch_up()
+        await self._gateway.refresh.catch_up()  # other nodes may have changed something a moment ago
         check_document(self._gateway.registry, principal, document, prunes=prunes)
         keys, stored = self._gateway.keys, {}
         if document.keys or prunes:
@@ -118,7 +118,8 @@ class ApplyRoutes(RouteGroup):
             # After the instances that they name.
             done, made = await change_keys(keys, key_plans, holder, document.name)
             changes += done
-            await self._catch_up()
+            with suppress(StorageUnavailable):  # what was done is told anyway
+                await self._gateway.refresh.catch_up()
         body = msgspec.json.encode(
             responses.Applied(
                 name=document.name or None,
@@ -149,7 +150,7 @@ class ApplyRoutes(RouteGroup):
         """
         signing = _read_flags("signingSecrets")["signingSecrets"]
         holder = current_holder()
-        await self._catch_up()
+        await self._gateway.refresh.catch_up()  # a copy must not lack what other nodes have just made
         chosen = within(self._gateway.registry, holder.principal)
         document, needed = await run_in_slices(
             holder.counted_as or "",
@@ -163,10 +164,6 @@ class ApplyRoutes(RouteGroup):
         body = msgspec.json.encode(responses.Exported(document=document, secrets=needed))
         await reserve(len(body))
         return Response(body, content_type=JSON)
-
-    async def _catch_up(self) -> None:
-        with suppress(StorageUnavailable):  # other nodes may have changed something a moment ago
-            await self._gateway.refresh.catch_up()
 
 
 def _read_flags(*names: str) -> dict[str, bool]:
@@ -184,7 +181,7 @@ def _read_flags(*names: str) -> dict[str, bool]:
                     known=known,
                 )
             )
-        elif given not in ("", "true", "false"):
+        elif given not in ("true", "false"):  # some mean true by ?dryRun alone
             problems.append(Sentence("query.not_boolean", "{name} must be true or false.", name=name))
         else:
             values[name] = given == "true"

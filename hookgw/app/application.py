@@ -14,5 +14,5 @@ def application_of(gateway: Gateway) -> Application:
     return Application(
         gateway,
         EmitEndpoint(gateway),
-        FastIngest(IngestEndpoint(gateway), gateway.node.holds),
+        FastIngest(IngestEndpoint(gateway), gateway.node),
     )

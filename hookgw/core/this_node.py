@@ -19,7 +19,8 @@ from hookgw.config.settings import FleetSettings
 from hookgw.core.browser_sessions import BrowserSessions
 from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable, Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.lanes.held_shards import EveryLane, HeldShards
 from hookgw.records.fleet import FleetMember, FleetView, ShardEpoch
 from hookgw.records.registrations import Registration
@@ -50,6 +51,17 @@ class Refresh:
         Raises:
             StorageUnavailable: the database refuses.
         """
+
+    async def look_up(self, refusal: Sentence) -> None:
+        """Read what has changed for somebody who may be a stranger: why the database refuses is not told.
+
+        Raises:
+            Unavailable: with ``refusal``: the database refuses.
+        """
+        try:
+            await self.catch_up()
+        except StorageUnavailable as error:
+            raise Unavailable(refusal, retry_after=error.retry_after) from error
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """Hold the lock of the fleet, with the newest records, while changing what all nodes share."""

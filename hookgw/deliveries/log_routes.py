@@ -13,7 +13,14 @@ from hookgw.core.access import check_right
 from hookgw.deliveries import responses
 from hookgw.deliveries.present import present_delivery, present_logged_event
 from hookgw.deliveries.requests import INSTANCES, OF_DELIVERY, parse_list
-from hookgw.deliveries.selection import all_receivers, check_label, instances_of, limited, receivers
+from hookgw.deliveries.selection import (
+    all_receivers,
+    check_label,
+    instances_of,
+    learn_named,
+    limited,
+    receivers,
+)
 from hookgw.events import responses as event_responses
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import write_time
@@ -93,6 +100,7 @@ class EventLogRoutes(RouteGroup):
         """
         selection = self._selection(over_all=True)
         await reserve(LIST)  # before the names: their instances may change while this waits
+        await learn_named(self._gateway.refresh, self._gateway.registry, current_principal(), selection)
         names = instances_of(self._gateway.registry, current_principal(), selection)
         if names is not None and len(names) == 1:
             return await self._list(self._read_query(selection, names[0], None))

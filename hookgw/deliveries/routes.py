@@ -26,6 +26,7 @@ from hookgw.deliveries.requests import (
 from hookgw.deliveries.selection import (
     check_label,
     check_names,
+    learn_named,
     limited,
     limited_to,
     query_of,
@@ -114,6 +115,9 @@ class DeliveryRoutes(RouteGroup):
         """List an instance's deliveries, the newest first, page by page."""
         self._gateway.instances.get(instance)
         selection = self._selection(over_all=False)
+        await learn_named(
+            self._gateway.refresh, self._gateway.registry, current_principal(), selection, instance
+        )
         check_label(self._gateway.registry, instance, selection)
         found = None
         if selection.label is not None or selection.host is not None:
@@ -140,6 +144,7 @@ class DeliveryRoutes(RouteGroup):
         page = _page()
         # Before the names: their instances may change while this waits.
         await reserve(min(LIST, page["limit"] * ENTRY))
+        await learn_named(self._gateway.refresh, self._gateway.registry, principal, selection)
         query = await query_of(self._gateway.registry, principal, selection, **page)
         if query is None:
             return json_response(responses.DeliveryOfAnyPage(deliveries=[], cursor=None))
@@ -280,7 +285,7 @@ class DeliveryRoutes(RouteGroup):
         each instance; a replay of an instance that is under way is waited for.
         """
         asked = await self._asked(parse_replay, over_all=True)
-        names = self._named(asked)
+        names = await self._named(asked)
         if asked.dry_run:
             count = self._gateway.deliveries.count_replayable
             return await self._dry_run(count, names, asked, responses.Replayed(replayed=0))
@@ -332,7 +337,7 @@ class DeliveryRoutes(RouteGroup):
         each instance.
         """
         asked = await self._asked(parse_cancellation, over_all=True)
-        names = self._named(asked)
+        names = await self._named(asked)
         if asked.dry_run:
             count = self._gateway.deliveries.count_cancellable
             return await self._dry_run(count, names, asked, responses.Cancelled(cancelled=0))
@@ -354,9 +359,10 @@ class DeliveryRoutes(RouteGroup):
         check_search(asked.selection)
         return asked
 
-    def _named(self, asked: Asked) -> list[str]:
+    async def _named(self, asked: Asked) -> list[str]:
         """Return the instances that a call over several selects, within the reach of its key."""
         principal, registry = current_principal(), self._gateway.registry
+        await learn_named(self._gateway.refresh, registry, principal, asked.selection)
         check_names(registry, principal, asked.selection)
         return selected(registry, principal, asked.selection)
 

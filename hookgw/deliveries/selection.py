@@ -9,6 +9,7 @@ import trio
 
 from hookgw.core.access import check_reach, reaches, within
 from hookgw.core.registry import Registry
+from hookgw.core.this_node import Refresh
 from hookgw.kernel.errors import NotFound
 from hookgw.kernel.target_url import parse_target
 from hookgw.kernel.times import rfc3339
@@ -66,6 +67,29 @@ def limited_to(names: Sequence[str], principal: Principal, selection: DeliverySe
     tags = tuple(sorted({*selection.tags, *principal.reach.tags}))
     named = msgspec.structs.replace(selection, instances=tuple(names), tags=tags)
     return limited(named, without_global=True)
+
+
+async def learn_named(
+    refresh: Refresh,
+    registry: Registry,
+    principal: Principal,
+    selection: DeliverySelection,
+    instance: str | None = None,
+) -> None:
+    """Read other nodes' changes if a selection names what is unknown here: it may be new.
+
+    Args:
+        instance: to which its label belongs.
+
+    Raises:
+        StorageUnavailable: the database cannot be asked.
+    """
+    names = [name for name in selection.instances if not name.endswith("*")]
+    is_known = all(registry.find_instance(one) and reaches(registry, principal, one) for one in names)
+    if instance is not None and selection.label is not None:
+        is_known = is_known and registry.find(instance, selection.label) is not None
+    if not is_known:
+        await refresh.catch_up()
 
 
 def check_label(registry: Registry, instance: str, selection: DeliverySelection) -> None:

@@ -41,6 +41,11 @@ REFUSED = Sentence(
 )
 """The same for every link that cannot be opened."""
 
+_NOT_LOOKED_UP = Sentence(
+    "portal.not_looked_up",
+    "This link is not known here, and the database cannot be asked for it now. Retry later.",
+)
+
 
 class PortalLinks:
     def __init__(self, core: Core, keys: KeyService) -> None:
@@ -128,12 +133,12 @@ class PortalLinks:
 
         Raises:
             Forbidden: no link has this token, or it was used or has expired, or its key has.
-            StorageUnavailable: the disk refuses; the link can be opened as before.
+            Unavailable: the disk refuses, or the database cannot be asked; the link can be opened as before.
         """
         begun = token_of_portal(token, browser)
         if self._sessions.find_link(token) is None:
             # Another node may have made it a moment ago. Calls at once share one read.
-            await self._refresh.catch_up()
+            await self._refresh.look_up(_NOT_LOOKED_UP)
             if self._sessions.find_link(token) is None:
                 return await self._again(begun)
         # Of two who open it at once, at any nodes, the second finds it used.

@@ -13,6 +13,7 @@ from hookgw.kernel.language import N_
 from hookgw.site.addresses import local_path
 from hookgw.site.cookies import SESSION
 from hookgw.site.site import Site, visitor
+from hookgw.web.auth import look_for_key
 from hookgw.web.needs import ANY_KEY, OPEN
 
 _WRONG = N_("This key is not valid. Check that you copied all of it.")
@@ -57,9 +58,11 @@ class SignIn:
         if not key:
             return await self._form(_NO_KEY, 400, after)
         client = request.scope["client"]
+        address = client[0] if client else None
         try:
             # Wrong keys count towards the same limit as those of the API.
-            holder = self._gateway.authenticator.authenticate(key, client[0] if client else None)
+            await look_for_key(self._gateway, key, address)
+            holder = self._gateway.authenticator.authenticate(key, address)
         except HookgwError as error:
             return await self._form(error.messages, error.status, after)
         if holder is None:

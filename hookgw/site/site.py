@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
@@ -12,6 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
+from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.proxy_people import ProxyPeople
 from hookgw.core.audit import act_as, holder_as_actor
 from hookgw.core.browser_sessions import SignedIn
@@ -20,7 +20,6 @@ from hookgw.kernel.errors import (
     HookgwError,
     Invalid,
     NotFound,
-    StorageUnavailable,
     Unauthorized,
     UnsupportedContentType,
 )
@@ -39,7 +38,13 @@ from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
 from hookgw.site.visitor import Visitor as Visitor
 from hookgw.site.visitor import visitor as visitor
-from hookgw.web.auth import DASHBOARD_PATH, check_need, check_reach_again
+from hookgw.web.auth import (
+    DASHBOARD_PATH,
+    KEY_NOT_LOOKED_UP,
+    check_need,
+    check_reach_again,
+    learn_reach,
+)
 from hookgw.web.body import read_body
 from hookgw.web.forms import FORM
 from hookgw.web.gzipped import Gzipped
@@ -67,6 +72,10 @@ _HTML = "text/html; charset=utf-8"
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:{}; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_NOT_LOOKED_UP = Sentence(
+    "session.not_looked_up",
+    "This session is not known here, and the database cannot be asked for it now. Retry later.",
 )
 _NO_COOKIE = Sentence(
     "form.no_cookie",
@@ -224,6 +233,7 @@ class Site:
         exchange.check_key = partial(self.gateway.sessions.check, signed_in)
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
+        await learn_reach(self.gateway, exchange, holder.principal, values.get("instance"))
         check_need(self.gateway.registry, holder.principal, need, values)
         check_reach_again(self.gateway, exchange, holder, values.get("instance"))
 
@@ -262,17 +272,7 @@ class Site:
                     return token, signed_in
         if not person:
             raise Unauthorized.of("session.none", "Log in first.")
-        name = self.people.key_of(person)
-        holder = self.gateway.keys.global_holder(name)
-        if holder is None:
-            raise Forbidden.of(
-                "person.key_gone",
-                "You are signed in as {person!r}, and auth.users gives this name the key {name!r}, "
-                "which does not exist or has expired. Ask the operator for another one, or log in "
-                "with a key.",
-                person=person,
-                name=name,
-            )
+        holder = await self._holder_for(person)
         # Streams and scripts ask again and again, also where the browser keeps no cookie.
         if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
             raise Unauthorized.of("session.stale_page", "Open the page again.")
@@ -282,14 +282,31 @@ class Site:
         g.begun = token
         return token, await self.gateway.sessions.find(token)
 
+    async def _holder_for(self, person: str) -> KeyHolder:
+        name = self.people.key_of(person)
+        holder = self.gateway.keys.global_holder(name)
+        if holder is None:  # another node may have made it a moment ago
+            await self.gateway.refresh.look_up(KEY_NOT_LOOKED_UP)
+            holder = self.gateway.keys.global_holder(name)
+        if holder is None:
+            raise Forbidden.of(
+                "person.key_gone",
+                "You are signed in as {person!r}, and auth.users gives this name the key {name!r}, "
+                "which does not exist or has expired. Ask the operator for another one, or log in "
+                "with a key.",
+                person=person,
+                name=name,
+            )
+        return holder
+
     async def _find_session(self, token: str) -> SignedIn:
         gateway = self.gateway
         try:
             return await gateway.sessions.find(token)
         except Unauthorized:
-            # It may have begun on another node a moment ago. Requests at once share one read.
-            with suppress(StorageUnavailable):
-                await gateway.refresh.catch_up()
+            # It may have begun on another node a moment ago. Requests at once share one read. Who cannot look
+            # must not send the browser to the login: that takes its cookie away.
+            await gateway.refresh.look_up(_NOT_LOOKED_UP)
             return await gateway.sessions.find(token)
 
     @property

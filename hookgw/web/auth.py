@@ -11,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hookgw.auth.keyring import KeyHolder
-from hookgw.core.access import check_global, check_reach, check_right
+from hookgw.core.access import check_global, check_reach, check_right, reaches
 from hookgw.core.ingest_url import INGEST_PATH
 from hookgw.core.registry import Registry
-from hookgw.kernel.errors import StorageUnavailable, Unauthorized, Unavailable
+from hookgw.kernel.errors import Unauthorized, Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_LABEL
@@ -37,6 +38,10 @@ VIA = "hookgw.via"
 """Where the scope of a request that hookgw makes itself says for what, for the audit."""
 VERIFY_PATH = "/verify-creds"
 """Tells clients of Evolution API whether their key is a global key."""
+KEY_NOT_LOOKED_UP = Sentence(
+    "key.not_looked_up",
+    "This key is not known here, and the database cannot be asked for it now. Retry later.",
+)
 DASHBOARD_PATH = "/dashboard"
 """Below the base path. The pages there check the session of a browser instead of a key."""
 
@@ -75,7 +80,7 @@ async def authorize(
     Raises:
         Unauthorized: the request has no key, an unknown one, or more than one.
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
-        Unavailable: see :func:`learn_key`.
+        Unavailable: see :func:`learn_key` and :func:`learn_reach`.
         HookgwError: see :func:`check_need`.
     """
     if gateway.node.is_shared:
@@ -97,12 +102,29 @@ async def authorize(
     allowed: KeyHolder | None = notes.get(_ALLOWED)
     if allowed is not holder:
         principal = holder.principal
+        await learn_reach(gateway, exchange, principal, variables.get("instance"))
         check_need(gateway.registry, principal, need, variables)
         if principal.is_global or principal.reach.is_everything:
             notes[_ALLOWED] = holder  # whatever becomes of the instance
         else:
             check_reach_again(gateway, exchange, holder, variables.get("instance"))
     return holder
+
+
+async def learn_reach(
+    gateway: Gateway, exchange: RequestResponse, principal: Principal, instance: str | None
+) -> None:
+    """Read other nodes' changes if an instance is out of a key's reach: it may be new, or have new tags.
+
+    Raises:
+        StorageUnavailable: the database cannot be asked.
+        Unauthorized: the key was revoked meanwhile.
+    """
+    if instance is None or principal.reach.is_everything or reaches(gateway.registry, principal, instance):
+        return
+    await gateway.refresh.catch_up()
+    if exchange.check_key is not None:
+        exchange.check_key()
 
 
 async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
@@ -112,24 +134,23 @@ async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
         TooManyRequests: too many wrong keys came from the client's address. Nothing is read then.
         Unavailable: the database cannot be asked. It counts as a wrong key.
     """
-    scope = exchange.scope
-    key = shown_key(scope["headers"])
-    if key and gateway.keys.holder_of(key) is None:
+    key = shown_key(exchange.scope["headers"])
+    if key:
         # Of a forwarded request, the node that forwards it has checked the address.
         client = None if exchange.is_forwarded else exchange.address
-        address = client[0] if client else None
+        await look_for_key(gateway, key, client[0] if client else None)
+
+
+async def look_for_key(gateway: Gateway, key: str, address: str | None) -> None:
+    """Read other nodes' changes if a key is unknown; see :func:`learn_key`."""
+    if gateway.keys.holder_of(key) is None:
         gateway.authenticator.check_address(address)
         try:
             # Calls at once share one read, so that guesses cost the database little.
-            await gateway.refresh.catch_up()
-        except StorageUnavailable as error:
+            await gateway.refresh.look_up(KEY_NOT_LOOKED_UP)  # not 401: producers do not repeat that
+        except Unavailable:
             gateway.authenticator.note_failure(address)
-            # Not 401, after which producers do not try again. And why is told to nobody without a key.
-            raise Unavailable.of(
-                "key.not_looked_up",
-                "This key is not known here, and the database cannot be asked for it now. Retry later.",
-                retry_after=error.retry_after,
-            ) from error
+            raise
 
 
 def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str:

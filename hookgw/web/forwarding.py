@@ -22,10 +22,11 @@ from hookgw.kernel.sentences import Sentence
 from hookgw.records.fleet import FleetMember
 from hookgw.records.sentences import TOO_MANY_LIVE_PAGES
 from hookgw.records.shards import shard_of
+from hookgw.web.auth import is_dashboard
 from hookgw.web.body import MAX_VALUES, in_one_part, read_body
 from hookgw.web.call_places import CallPlace, place_of
 from hookgw.web.request_body import current_exchange
-from hookgw.web.server.errors import VERSION_HEADER
+from hookgw.web.server.errors import JSON, VERSION_HEADER, response_to
 from hookgw.web.server.exchange import BrokenOff, RequestResponse
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Forwarder:
     def install(self, app: Quart) -> None:
         """Look at every request that no fast path handles."""
         app.before_request(self.forward)
+        app.after_request(self._doubt)
 
     def close(self) -> None:
         """End the streams of other nodes, because the server shuts down."""
@@ -141,6 +143,24 @@ class Forwarder:
             # An invalid request is refused here as well as there.
             return await self.forward_to_owner(name) if isinstance(name, str) else None
         return None
+
+    async def _doubt(self, response: Response) -> Response:
+        """Let this node call nothing unknown once its lease has ended: others may have made it since."""
+        rule, variables = request.url_rule, request.view_args or {}
+        if (
+            response.status_code != 404
+            or rule is None
+            or place_of(rule.rule, rule.arguments) is not CallPlace.OWNER
+            or not self._node.holds(variables["instance"])
+            or is_dashboard(request.path)  # for people, who load the page again
+        ):
+            return response
+        try:
+            self._node.epoch_of(variables["instance"])
+        except StorageUnavailable as error:
+            status, body, headers = response_to(error, request.method, request.path)
+            return Response(body, status, dict(headers), content_type=JSON)
+        return response
 
     async def forward_to_owner(self, instance: str) -> Response | None:
         """Forward the current request, if another node has an instance.

@@ -152,6 +152,7 @@ class WebhookRoutes(RouteGroup):
         stored = self._gateway.registrations.find(instance, label)
         # Clients of other gateways expect 200 with null here, not 404.
         if stored is None:
+            self._gateway.node.epoch_of(instance)  # once the lease has ended, others may have set it
             return json_response(None)
         return json_response(self._present(stored, self._gateway.registrations.refusals(stored)))
 

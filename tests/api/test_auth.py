@@ -14,6 +14,7 @@ from hookgw import Gateway
 from tests.api.conftest import KEY, open_client, slow_request
 from tests.public.auth import Authenticator
 from tests.public.config import AuthSettings, Settings
+from tests.public.core import Refresh as NoRefresh
 from tests.public.core import run_in_slices
 from tests.public.kernel import TooManyRequests
 from tests.public.web import AppApplication as Application
@@ -182,13 +183,13 @@ async def test_a_global_key_can_finish_a_request_for_a_later_instance(
             assert (await slow.finish())[0] == status
 
 
-class Refresh:
+class Refresh(NoRefresh):
     """Counts the reads of what other nodes have changed."""
 
     def __init__(self) -> None:
         self.reads = 0
 
-    async def catch_up(self) -> None:
+    async def catch_up(self, version: int | None = None) -> None:
         self.reads += 1
 
 

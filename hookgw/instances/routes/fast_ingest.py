@@ -5,10 +5,10 @@ Like :mod:`hookgw.events.emit`, it bypasses Quart. ``tests/api/routes/test_inges
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from hookgw.core.ingest_url import INGEST_PATH
+from hookgw.core.this_node import ThisNode
 from hookgw.instances.routes.ingest_endpoint import IngestEndpoint
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.web.server.errors import response_to
@@ -19,12 +19,12 @@ class FastIngest:
     """Handles requests of networks without Quart.
 
     Args:
-        holds: returns whether this node has an instance, by its name.
+        node: this node, which has the instances.
     """
 
-    def __init__(self, endpoint: IngestEndpoint, holds: Callable[[str], bool]) -> None:
+    def __init__(self, endpoint: IngestEndpoint, node: ThisNode) -> None:
         self._endpoint = endpoint
-        self._holds = holds
+        self._node = node
 
     def matches(self, scope: Any) -> bool:
         path: str = scope["path"]
@@ -34,8 +34,8 @@ class FastIngest:
         segments = path[len(INGEST_PATH) :].split("/", 3)
         if not (2 <= len(segments) <= 3 and all(segments)):
             return False
-        # The ordinary path forwards requests for other nodes.
-        return self._holds(segments[0])
+        # The ordinary path forwards requests for other nodes, and knows what to say if the lease has ended.
+        return self._node.holds(segments[0]) and self._node.may_act()
 
     async def respond(self, exchange: RequestResponse) -> None:
         scope: Any = exchange.scope

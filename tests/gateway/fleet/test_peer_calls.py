@@ -6,6 +6,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -290,19 +291,21 @@ async def test_a_call_to_a_hidden_node_ends(
         assert len([line for line in mute.requests if b"POST" in line]) == 1
 
 
+async def fail_to_read(version: int | None = None) -> None:
+    """Read other nodes' changes from a database that answers nothing but heartbeats."""
+    await trio.lowlevel.checkpoint()
+    if version is None:
+        raise StorageUnavailable("The database db.internal is slow.")
+
+
 async def test_an_instance_that_a_node_cannot_look_for_is_not_called_unknown(
     postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(version: int | None = None) -> None:
-        await trio.lowlevel.checkpoint()
-        if version is None:  # not for a heartbeat
-            raise StorageUnavailable("The database is slow.")
-
     async with two_nodes(postgres, schema, tmp_path) as (a, _):
         headers = {"apikey": KEY}
         answered = await a.http.get(f"{a.url}/delivery/list/nobody", headers=headers)
         assert answered.status_code == 404
-        monkeypatch.setattr(a.gateway.refresh, "catch_up", fail)
+        monkeypatch.setattr(a.gateway.refresh, "catch_up", fail_to_read)
         answered = await a.http.get(f"{a.url}/delivery/list/nobody", headers=headers)
         assert (answered.status_code, "retry-after" in answered.headers) == (503, True)
 
@@ -310,15 +313,10 @@ async def test_an_instance_that_a_node_cannot_look_for_is_not_called_unknown(
 async def test_a_key_that_a_node_cannot_look_up_is_not_called_wrong(
     postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(version: int | None = None) -> None:
-        await trio.lowlevel.checkpoint()
-        if version is None:  # not for a heartbeat
-            raise StorageUnavailable("The database db.internal is slow.")
-
     async with two_nodes(postgres, schema, tmp_path) as (a, _):
         url, made_elsewhere = f"{a.url}/delivery/list/nobody", {"apikey": "made-elsewhere"}
         assert (await a.http.get(url, headers=made_elsewhere)).status_code == 401
-        monkeypatch.setattr(a.gateway.refresh, "catch_up", fail)
+        monkeypatch.setattr(a.gateway.refresh, "catch_up", fail_to_read)
         answered = await a.http.get(url, headers=made_elsewhere)
         assert (answered.status_code, "retry-after" in answered.headers) == (503, True)
         assert "db.internal" not in answered.text
@@ -329,3 +327,75 @@ async def test_a_key_that_a_node_cannot_look_up_is_not_called_wrong(
         limit = a.gateway.settings.auth.failed_attempts
         statuses = [(await a.http.get(url, headers=made_elsewhere)).status_code for _ in range(limit)]
         assert (statuses[0], statuses[-1]) == (503, 429), "guesses are limited all the same"
+
+
+async def test_what_another_node_has_just_made_is_within_reach_and_can_be_named(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_nodes(postgres, schema, tmp_path) as (a, b):
+        asked = {"name": "acme", "tags": {"tenant": "acme"}}
+        key = (await a.call("POST", "/key/create", asked, status=201))["key"]
+        await b.call("GET", "/instance/fetchInstances", key=key)
+        read = b.gateway.refresh.catch_up
+
+        async def read_when_asked(version: int | None = None) -> None:
+            if version is None:  # a heartbeat comes too late
+                await read()
+
+        monkeypatch.setattr(b.gateway.refresh, "catch_up", read_when_asked)
+        names = [name for name in map("new{}".format, range(99)) if a.gateway.node.holds(name)][:4]
+        for name, path in (
+            (names[0], f"/delivery/list/{names[0]}"),
+            (names[1], f"/delivery/list?instances={names[1]}"),
+            (names[2], f"/event/list?instances={names[2]}"),
+        ):
+            create = {"instanceName": name, "tags": {"tenant": "acme"}}
+            await a.call("POST", "/instance/create", create, status=201)
+            await b.call("GET", path, key=key)
+        await a.call("PATCH", f"/instance/tags/{names[0]}", {"tags": {"tenant": "bolt"}})
+        await a.call("PATCH", f"/instance/tags/{names[0]}", {"tags": {"tenant": "acme"}})
+        await a.call("POST", f"/webhook/set/{names[0]}/label", {"url": "http://127.0.0.1:9/"}, status=201)
+        await b.call("GET", f"/delivery/list/{names[0]}?label=label", key=key)
+
+
+async def test_what_a_node_cannot_look_for_is_not_refused_nor_called_unknown(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_nodes(postgres, schema, tmp_path) as (a, _):
+        asked = {"name": "acme", "tags": {"tenant": "acme"}}
+        key = (await a.call("POST", "/key/create", asked, status=201))["key"]
+        await a.call("POST", "/instance/create", {"instanceName": OF_A}, status=201)
+        calls: list[tuple[str, str, str, Any, int]] = [
+            ("GET", "/delivery/list/made-elsewhere", key, None, 403),
+            ("GET", f"/delivery/list/{OF_A}", key, None, 403),
+            ("GET", f"/delivery/list/{OF_A}?label=elsewhere", KEY, None, 404),
+            ("GET", "/delivery/list?instances=made-elsewhere", KEY, None, 404),
+            ("GET", "/event/list?instances=made-elsewhere", KEY, None, 404),
+            ("POST", "/delivery/replay", KEY, {"instances": ["made-elsewhere"], "since": "2h"}, 404),
+            ("POST", "/apply?dryRun=true", KEY, {"instances": {"made-elsewhere": {}}}, 200),
+            ("GET", "/apply", KEY, None, 200),
+        ]
+        for method, path, of, body, status in calls:
+            await a.call(method, path, body, key=of, status=status)
+        monkeypatch.setattr(a.gateway.refresh, "catch_up", fail_to_read)
+        for method, path, of, body, _ in calls:
+            await a.call(method, path, body, key=of, status=503)
+
+
+async def test_an_owner_whose_lease_has_ended_calls_nothing_unknown(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may have taken over its instances, and have made more of them."""
+    async with two_nodes(postgres, schema, tmp_path) as (a, _):
+        known, new = [name for name in map("new{}".format, range(99)) if a.gateway.node.holds(name)][:2]
+        await a.call("POST", "/instance/create", {"instanceName": known}, status=201)
+        paths = [f"/ingest/{new}/token", f"/ingest/{known}/token", f"/instance/connectionState/{new}"]
+        paths += [f"/webhook/find/{new}", f"/webhook/secret/{known}/elsewhere"]
+        for path in paths:
+            await a.call("GET", path, status=404)
+        await a.call("GET", found := f"/webhook/find/{known}/elsewhere")
+        monkeypatch.setattr(a.gateway.node, "may_act", lambda: False)
+        for path in (*paths, found):
+            answered = await a.http.get(a.url + path, headers={"apikey": KEY})
+            assert answered.status_code == 503, (path, answered.text)
+            assert answered.headers["retry-after"] == "1"

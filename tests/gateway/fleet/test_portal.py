@@ -9,6 +9,7 @@ import trio
 
 from tests.dashboard.test_portal import enter
 from tests.gateway.fleet import test_views
+from tests.gateway.fleet.test_peer_calls import fail_to_read
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, settings_of
 from tests.gateway.fleet.test_views import browser_of, two_nodes
 from tests.public.config import Settings
@@ -83,3 +84,25 @@ async def test_each_node_knows_whom_the_proxy_of_another_names(
             # Nor that of somebody else with her cookie.
             other = await browser.get(f"/instances/{OF_B}", headers=headers | {"x-forwarded-user": "eve"})
             assert other.status_code == 403
+
+
+async def test_a_browser_keeps_its_session_at_a_node_that_cannot_look_it_up(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_nodes(postgres, schema, tmp_path) as (a, _), browser_of(a) as browser:
+        assert (await browser.log_in("made-elsewhere")).status_code == 401
+        url = "https://hookgw.example/dashboard/portal#made-elsewhere"
+        assert (await enter(browser, url)).status_code == 403
+        name = f"hookgw_session_{a.gateway.sessions.installation}"
+        browser.http.headers["cookie"] = f"{name}=made-elsewhere"
+        asked = await browser.get("/")
+        assert (asked.status_code, name in asked.headers["set-cookie"]) == (303, True)
+        monkeypatch.setattr(a.gateway.refresh, "catch_up", fail_to_read)
+        asked = await browser.get("/")
+        assert (asked.status_code, "retry-after" in asked.headers) == (503, True)
+        assert "set-cookie" not in asked.headers
+        del browser.http.headers["cookie"]
+        for page in (asked, await browser.log_in("made-elsewhere"), await enter(browser, url)):
+            assert page.status_code == 503
+            assert "cannot be asked for it now" in page.text
+            assert "db.internal" not in page.text
