@@ -13,14 +13,15 @@ import msgspec
 
 from hookgw.connectors.json_values import LARGEST_NUMBER, any_number
 from hookgw.kernel.json_decoding import decode_json
-from hookgw.messages.chats import sent_at
-from hookgw.messages.stored_messages import MESSAGE_NAMES, Content, layers, unwrapped
+from hookgw.messages.changes import DELETED, EDITED, Changes, read_change
+from hookgw.messages.chats import LastMessage, sent_at
+from hookgw.messages.content import MESSAGE_NAMES, MOST_PART, layers, unwrapped
+from hookgw.messages.stored_messages import Content, read_content
 from hookgw.records.chats import HIDDEN, NUMBER, jids_of
+from hookgw.store import LoggedEvent
 
 MOST_TEXT = 4_000
 """Characters of a message on a page."""
-MOST_PART = 64 * 1024
-"""A larger part of a message is not read."""
 _TEXTS = {
     "extendedTextMessage": ("text",),
     "reactionMessage": ("text",),
@@ -72,22 +73,25 @@ class Words(NamedTuple):
         text: its words, or the caption or the name of a file.
         size: bytes of its file; ``None`` if it has none, or does not say.
         is_cut: whether there is more of it than a page shows.
+        change: ``EDITED`` or ``DELETED``; empty if neither has happened.
     """
 
     kind: str = ""
     text: str = ""
     size: int | None = None
     is_cut: bool = False
+    change: str = ""
 
 
 class Bubble(NamedTuple):
-    """A message in a chat.
+    """A message in a chat, or a change of one that is on an earlier page.
 
     Attributes:
         id: the network's.
         author: the name of its author; empty for the account itself, or if it is unknown.
         at: when, in seconds since the epoch.
         names: all names of its chat.
+        is_of_earlier: whether it is a change of an earlier message.
     """
 
     id: str
@@ -96,6 +100,7 @@ class Bubble(NamedTuple):
     at: float
     words: Words
     names: tuple[str, ...]
+    is_of_earlier: bool = False
 
 
 def words_of(message: bytes, message_type: Any = None) -> Words:
@@ -136,19 +141,36 @@ def _text_of(message: dict[str, Any]) -> tuple[str | None, str]:
     return found
 
 
-def bubbles_of(contents: Iterable[tuple[Content, float]]) -> list[Bubble]:
-    """Return the messages of a chat, the oldest first.
+def last_words(last: LastMessage) -> Words:
+    """Return the words of the last message of a chat."""
+    return _changed(words_of(bytes(last.message), last.message_type), last.status)
+
+
+def bubbles_of(events: Iterable[LoggedEvent]) -> list[Bubble]:
+    """Return the messages of a chat as they are now, the oldest first.
 
     Args:
-        contents: the newest first, each with when hookgw accepted it. A message that hookgw has sent may be
-            there twice, because the network reports it, too.
+        events: messages and changes, the newest first. A message that hookgw has sent may be there twice,
+            because the network reports it, too.
     """
     found: dict[str, Bubble] = {}
-    for content, accepted_at in contents:
+    changes = Changes()
+    for one in events:
+        change, status = read_change(one.event), ""
+        content = read_content(one.event) if change is None else None
+        if change is not None and changes.add(change):
+            content = Content(change.key, message=change.message or msgspec.Raw(b"{}"))
+            status = change.status
+        if content is None:
+            continue
         key = content.key
         names = jids_of(key)
-        if key["id"] in found or not names:
+        known = found.get(key["id"])
+        if (known is not None and not known.is_of_earlier) or not names:
             continue
+        if change is None and (later := changes.of(key)) is not None:
+            found.pop(key["id"], None)  # the message that it changes is here
+            content.message, status = later.applied_to(content.message), later.status
         from_me = key.get("fromMe") is True
         pushed = content.push_name[:128] if isinstance(content.push_name, str) else ""
         # In a group the name of who wrote may be missing; in a chat with a person it is the chat's.
@@ -158,11 +180,19 @@ def bubbles_of(contents: Iterable[tuple[Content, float]]) -> list[Bubble]:
             key["id"],
             from_me,
             author,
-            sent_at(content.message_timestamp, accepted_at),
-            words_of(bytes(content.message), content.message_type),
+            sent_at(content.message_timestamp, one.accepted_at),
+            _changed(words_of(bytes(content.message), content.message_type), status),
             names,
+            is_of_earlier=change is not None,
         )
     return [*found.values()][::-1]
+
+
+def _changed(words: Words, status: str | None) -> Words:
+    """Return the words of a message that was edited or deleted: a deleted one has none."""
+    if status == DELETED:
+        return Words(change=DELETED)
+    return words._replace(change=EDITED) if status == EDITED else words
 
 
 def _cut(kind: str, text: str, size: int | None = None) -> Words:

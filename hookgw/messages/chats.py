@@ -18,6 +18,7 @@ from hookgw.core.long_work import run_in_slices
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
+from hookgw.messages.changes import CHANGES, Changes, read_change
 from hookgw.records.chats import HIDDEN, NUMBER, ChatFields, jids_of, plain_jid
 from hookgw.records.events import Event
 from hookgw.store import EventQuery, LoggedEvent
@@ -45,6 +46,8 @@ CHAT_PAGE = Bounds(seconds=0.25, pages=10, events=200, found=30)
 """A page for people is there at once: it says that there may be more, and goes on from there."""
 MOST_MESSAGE = 8 * 1024
 """Messages of at most this many bytes are in the list of chats."""
+_MOST_CHANGES = 9
+"""Events behind the newest message of a chat that are looked at, because they may change it."""
 
 MOST_CONTACT = 64 * 1024
 """A larger contact is ignored: reading it could hold up everything else."""
@@ -62,9 +65,10 @@ class LastMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The newest message of a chat, as in the event; larger content is left out.
 
     Attributes:
+        message: the content, as it was edited later.
         push_name: the name of the sender.
         message_timestamp: when it was sent, in seconds since the epoch.
-        status: when the event was raised.
+        status: when the event was raised; ``EDITED`` or ``DELETED`` if it was that later.
         source: the sender's program.
     """
 
@@ -234,18 +238,33 @@ class ChatSearch:
         return ChatPage(found, cursor_after)
 
     async def _is_newest(self, instance: str, chat: Chat) -> bool:
-        """Return whether a chat has no newer message than the one that was found."""
-        query = EventQuery(instance=instance, kinds=MESSAGES, chat=chat.jid, limit=1)
-        newest = [_read_message(one.event) for one in (await self._history.list_events(query)).events]
-        return all(one is not None and one.key.id == chat.last_message.id for one in newest)
+        """Return whether a chat has no newer message than the one that was found.
+
+        If so, its last message is as the events before that page have changed it.
+        """
+        found_id, changes = chat.last_message.id, Changes()
+        query = EventQuery(
+            instance=instance, kinds=(*MESSAGES, *CHANGES), chat=chat.jid, limit=1 + _MOST_CHANGES
+        )
+        for one in (await self._history.list_events(query)).events:
+            if (change := read_change(one.event)) is not None:
+                changes.add(change)
+            elif (message := _read_message(one.event)) is not None:
+                chat.last_message = _last_message(message, changes)
+                return message.key.id == found_id
+        return True
 
     async def _chats(
         self, instance: str, is_wanted: Callable[[str], bool], cursor: str | None, bounds: Bounds
     ) -> tuple[list[Chat], str | None]:
         found = _Found[Chat](is_wanted)
+        changes = Changes()
 
         def take(one: LoggedEvent) -> Generator[None, None, None]:
             yield
+            if (change := read_change(one.event)) is not None:
+                changes.add(change)
+                return
             message = _read_message(one.event)
             if message is None:
                 return
@@ -257,7 +276,7 @@ class ChatSearch:
                     name=None,
                     is_group=jids[0].endswith(_GROUP),
                     updated_at=sent_at(message.message_timestamp, one.accepted_at),
-                    last_message=_last_message(message),
+                    last_message=_last_message(message, changes),
                 ),
             )
             if chat is None:
@@ -271,7 +290,13 @@ class ChatSearch:
             newer.name = newer.name or older.name
 
         after = await search_events(
-            self._history, instance, MESSAGES, take, lambda: len(found) >= bounds.found, cursor, bounds
+            self._history,
+            instance,
+            (*MESSAGES, *CHANGES),
+            take,
+            lambda: len(found) >= bounds.found,
+            cursor,
+            bounds,
         )
         return found.people(merge), after
 
@@ -372,6 +397,8 @@ def sent_at(stamp: Any, accepted_at: float) -> float:
 
 
 def _read_message(event: Event) -> _Message | None:
+    if event.kind not in MESSAGES:
+        return None
     try:
         message = _message_of(event.data_json)
     except msgspec.MsgspecError:
@@ -379,8 +406,9 @@ def _read_message(event: Event) -> _Message | None:
     return message if message.key.remoteJid else None
 
 
-def _last_message(message: _Message) -> LastMessage:
-    content = message.message
+def _last_message(message: _Message, changes: Changes) -> LastMessage:
+    change = changes.of(msgspec.structs.asdict(message.key))
+    content = message.message if change is None else change.applied_to(message.message)
     is_shown = len(bytes(content)) <= MOST_MESSAGE
     key = {name: getattr(message.key, name) for name in ("remoteJid", "id", "fromMe")}
     if message.key.participant is not None:
@@ -392,7 +420,7 @@ def _last_message(message: _Message) -> LastMessage:
         message=content if is_shown else msgspec.Raw(b"{}"),
         message_type=_text(message.message_type),
         message_timestamp=seconds(message.message_timestamp) or None,
-        status=_text(message.status),
+        status=_text(message.status) if change is None else change.status,
         source=_text(message.source),
     )
 

@@ -103,7 +103,7 @@ class LastMessage(Struct, frozen=True, kw_only=True, rename="camel"):
         message: its content; empty if it is large, or if those of the chats before it fill 1 MiB.
         message_type: the kind of content.
         message_timestamp: when it was sent, in seconds since the epoch.
-        status: its status when the event was raised.
+        status: its status when the event was raised; `EDITED` or `DELETED` if it was that later.
         source: the sender's program.
     """
 

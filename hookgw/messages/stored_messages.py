@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,9 +16,12 @@ from hookgw.instances.connectors.outgoing_call import call_in_time
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
+from hookgw.messages.changes import CHANGES, Changes, identity_of, read_change
 from hookgw.messages.chats import MESSAGES, search_events
+from hookgw.messages.content import unwrapped
 from hookgw.messages.media import MediaDownloads
 from hookgw.records.chats import HIDDEN, NUMBER, jids_of, plain_jid
+from hookgw.records.events import Event
 from hookgw.records.messages import MessageKey, MessageQuery
 from hookgw.store import LoggedEvent
 
@@ -26,62 +29,18 @@ _STATUSES = "MESSAGES_UPDATE"
 _MOST_SEARCHES = 3
 MOST_SHOWN = 2**20
 """Bytes of the messages of a page. Those of further ones are left out."""
-FILE_TYPES = (
-    "imageMessage",
-    "videoMessage",
-    "audioMessage",
-    "documentMessage",
-    "stickerMessage",
-    "ptvMessage",
-)
-WRAPPERS = (
-    "ephemeralMessage",
-    "viewOnceMessage",
-    "viewOnceMessageV2",
-    "viewOnceMessageV2Extension",
-    "documentWithCaptionMessage",
-    "associatedChildMessage",
-    "groupMentionedMessage",
-    "groupStatusMessage",
-    "groupStatusMessageV2",
-    "botInvokeMessage",
-    "lottieStickerMessage",
-    "eventCoverImage",
-    "pollCreationOptionImageMessage",
-    "pollCreationMessageV4",
-    "questionMessage",
-    "questionReplyMessage",
-    "statusAddYours",
-    "botForwardedMessage",
-    "commentMessage",
-    "deviceSentMessage",
-)
-"""Their content is a whole ``message`` again."""
-_HOLDERS = (
-    "templateMessage",
-    "highlyStructuredMessage",
-    "hydratedHsm",
-    "hydratedTemplate",
-    "hydratedFourRowTemplate",
-    "interactiveMessageTemplate",
-    "buttonsMessage",
-    "interactiveMessage",
-    "header",
-)
-"""Their content may have a file above its words: templates of businesses, and what has buttons."""
-MESSAGE_NAMES = (*FILE_TYPES, *WRAPPERS, *_HOLDERS)
-"""The members of a message that :func:`layers` and :func:`unwrapped` read."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message, as in its event.
 
     Attributes:
-        key, message, context_info: as in the event.
+        key, context_info: as in the event.
+        message: as in the event, or as it was edited later.
         id: of the key.
         push_name, message_type, source: as in the event, if they are texts.
         message_timestamp: when it was sent, in seconds since the epoch.
-        statuses: the newest first, as MESSAGES_UPDATE reported them.
+        statuses: the newest first, as MESSAGES_UPDATE reported them; ``EDITED`` and ``DELETED``, too.
     """
 
     id: str
@@ -221,6 +180,7 @@ class StoredMessages:
         seen: set[tuple[str, str]] = set()
         found: list[StoredMessage] = []
         statuses: dict[tuple[str, str], list[str]] = {}
+        changes = Changes()
         room = MOST_SHOWN
 
         def take(one: LoggedEvent) -> Generator[None, None, None]:
@@ -230,19 +190,25 @@ class StoredMessages:
             if event.kind == _STATUSES:
                 _note_status(statuses, event.data_json)
                 return
-            content = read_content(event.data_json)
+            if (change := read_change(event)) is not None:
+                if changes.add(change):
+                    statuses.setdefault(identity_of(change.key), []).append(change.status)
+                return
+            content = read_content(event)
             if content is None or not names.have(content.key) or not _is_wanted(content, query):
                 return
-            identity = _identity(content.key)
+            identity = identity_of(content.key)
             if identity in seen:  # sent by hookgw, and reported by the network, too
                 return
             seen.add(identity)
             if first < len(seen) <= end:
+                if (change := changes.of(content.key)) is not None:
+                    content.message = change.applied_to(content.message)
                 shown = _shown(content, statuses.setdefault(identity, []), room)
                 room -= len(bytes(shown.message)) + len(bytes(shown.context_info))
                 found.append(shown)
 
-        await search_events(self._history, name, (*MESSAGES, _STATUSES), take, lambda: False)
+        await search_events(self._history, name, (*MESSAGES, *CHANGES, _STATUSES), take, lambda: False)
         return MessagePage(total=len(seen), records=found)
 
     async def open_file(self, name: str, message_id: str, chat: str | None) -> StoredFile:
@@ -294,15 +260,15 @@ class StoredMessages:
     async def _find_one(self, name: str, message_id: str, chat: str | None) -> dict[str, Any] | None:
         """Return the payload of the newest event with a message."""
         found: list[dict[str, Any]] = []
-        wanted = None if chat is None else _identity({"remoteJid": chat, "id": message_id})
+        wanted = None if chat is None else identity_of({"remoteJid": chat, "id": message_id})
 
         def take(one: LoggedEvent) -> Generator[None, None, None]:
             yield
             event = one.event
-            content = None if found else read_content(event.data_json)
+            content = None if found else read_content(event)
             if content is None or content.key["id"] != message_id:
                 return
-            if wanted in (None, _identity(content.key)):
+            if wanted in (None, identity_of(content.key)):
                 data = decode_json(event.data_json)
                 if isinstance(data, dict):
                     found.append(data)
@@ -311,40 +277,15 @@ class StoredMessages:
         return found[0] if found else None
 
 
-def layers(message: Any) -> Iterator[dict[str, Any]]:
-    """Yield a message, and what is inside it: its files and its words are in one of them."""
-    for _ in range(len(WRAPPERS)):
-        if not isinstance(message, dict):
-            return
-        yield message
-        inside = (name for name in (*WRAPPERS, *_HOLDERS) if isinstance(message.get(name), dict))
-        if (name := next(inside, None)) is None:
-            return
-        message = message[name].get("message") if name in WRAPPERS else message[name]
-
-
-def unwrapped(message: Any) -> tuple[str | None, dict[str, Any]]:
-    """Return the kind of file in a message and what the message says of it; ``None`` if it has no file."""
-    found = ((name, layer[name]) for layer in layers(message) for name in FILE_TYPES if name in layer)
-    return next(((name, file) for name, file in found if isinstance(file, dict)), (None, {}))
-
-
-def read_content(data_json: bytes) -> Content | None:
-    """Return the message of an event; ``None`` if the payload is no message with an id."""
+def read_content(event: Event) -> Content | None:
+    """Return the message of an event; ``None`` if it has none, or one without an id."""
+    if event.kind not in MESSAGES:
+        return None
     try:
-        content = _content_of(data_json)
+        content = _content_of(event.data_json)
     except msgspec.MsgspecError:
         return None
     return content if isinstance(content.key.get("id"), str) and content.key["id"] else None
-
-
-def _identity(key: dict[str, Any]) -> tuple[str, str]:
-    """Return what distinguishes a message: its chat and its id, which Telegram gives out anew in each chat.
-
-    For a person on WhatsApp, who may have another name in each event, the id alone.
-    """
-    names = jids_of(key)
-    return "" if not names or names[0].endswith((NUMBER, HIDDEN)) else names[0], key["id"]
 
 
 def _note_status(statuses: dict[tuple[str, str], list[str]], data_json: bytes) -> None:
@@ -352,7 +293,7 @@ def _note_status(statuses: dict[tuple[str, str], list[str]], data_json: bytes) -
         status = _status_of(data_json)
     except msgspec.MsgspecError:
         return
-    identity = _identity({"remoteJid": status.remote_jid, "id": status.key_id})
+    identity = identity_of({"remoteJid": status.remote_jid, "id": status.key_id})
     statuses.setdefault(identity, []).append(status.status)
 
 

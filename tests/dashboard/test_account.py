@@ -166,6 +166,55 @@ class TestChats:
         assert [text for _, text in bubbles(page)] == ["with the number", "with the id alone", "with both"]
         assert page.count('name="name" value="77@lid"') == 1
 
+    async def test_a_message_is_as_it_was_edited_or_deleted_later(
+        self, browser: Browser, gateway: Gateway, loja1: str
+    ) -> None:
+        await write(gateway, *(({"remoteJid": ANA, "id": id_}, f"old {id_}") for id_ in "ABC"))
+        edit = {"type": 14, "editedMessage": {"conversation": "new A"}, "key": {"id": "A"}}
+        await write(
+            gateway,
+            ({"remoteJid": ANA, "id": "E"}, {"editedMessage": {"message": {"protocolMessage": edit}}}),
+            ({"remoteJid": ANA, "id": "R"}, {"protocolMessage": {"type": "REVOKE", "key": {"id": "B"}}}),
+        )
+        await write(gateway, ({"remoteJid": ANA, "id": "C"}, "new <C>"), kind="MESSAGES_EDITED")
+        page = (await browser.get(f"{PAGE}/chats", params={"name": ANA})).text
+        assert [text for _, text in bubbles(page)] == [
+            "new A edited",
+            "This message was deleted.",
+            "new &lt;C&gt; edited",
+        ]
+        page = (await browser.get(f"{PAGE}/chats")).text
+        assert chats(page) == [ANA]
+        assert 'class="last">new &lt;C&gt; <span class="quiet">edited</span>' in page
+        await write(gateway, ({"remoteJid": ANA, "id": "C"}, {}), kind="MESSAGES_DELETE")
+        page = (await browser.get(f"{PAGE}/chats")).text
+        assert 'class="last"><span class="quiet">This message was deleted.</span>' in page
+
+    async def test_a_change_of_a_message_on_an_earlier_page_says_so(
+        self, browser: Browser, gateway: Gateway, loja1: str
+    ) -> None:
+        await write(gateway, ({"remoteJid": ANA, "id": "A", "fromMe": True}, "new A"), kind="MESSAGES_EDITED")
+        await write(gateway, ({"remoteJid": ANA, "id": "B"}, {}), kind="MESSAGES_DELETE")
+        page = (await browser.get(f"{PAGE}/chats", params={"name": ANA})).text
+        assert bubbles(page) == [
+            ("from-me", "new A Edit of an earlier message"),
+            ("to-me", "An earlier message was deleted."),
+        ]
+        assert chats((await browser.get(f"{PAGE}/chats")).text) == []
+
+    async def test_an_older_page_of_chats_has_edits_of_the_page_before(
+        self, gateway: Gateway, loja1: str
+    ) -> None:
+        await write(gateway, ({"remoteJid": ANA, "id": "A"}, "old"))
+        await write(gateway, *((f"55119{n:08}@s.whatsapp.net", "hi") for n in range(200)))
+        await write(gateway, ({"remoteJid": ANA, "id": "A"}, "new"), kind="MESSAGES_EDITED")
+        search = ChatSearch(gateway.history)
+        first = await search.page("loja1")
+        assert len(first.chats) == 199
+        [_, ana] = (await search.page("loja1", first.cursor)).chats
+        assert (ana.jid, ana.last_message.status) == (ANA, "EDITED")
+        assert bytes(ana.last_message.message) == b'{"conversation":"new"}'
+
     async def test_in_a_group_each_bubble_has_its_author(
         self, browser: Browser, gateway: Gateway, loja1: str
     ) -> None:

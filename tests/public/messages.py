@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from hookgw.messages.bubbles import *
+from hookgw.messages.changes import *
 from hookgw.messages.chats import *
+from hookgw.messages.content import *
 from hookgw.messages.media import *
 from hookgw.messages.requests import ChatQuery as ChatQuery
 from hookgw.messages.requests import parse_audio_message as parse_audio_message

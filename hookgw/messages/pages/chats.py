@@ -10,11 +10,11 @@ from quart import Response, request
 
 from hookgw.instances.pages.tabs import CHATS, TABS
 from hookgw.kernel.errors import HookgwError
-from hookgw.messages.bubbles import Bubble, Words, bubbles_of, words_of
+from hookgw.messages.bubbles import Bubble, Words, bubbles_of, last_words
+from hookgw.messages.changes import CHANGES
 from hookgw.messages.chats import MESSAGES
 from hookgw.messages.pages.text_form import send_text
 from hookgw.messages.requests import MAX_NUMBER
-from hookgw.messages.stored_messages import read_content
 from hookgw.records.api_keys import Right
 from hookgw.records.browser_sessions import new_token
 from hookgw.site.site import Form, Site, visitor
@@ -22,7 +22,7 @@ from hookgw.site.streams import Streams
 from hookgw.store import EventQuery
 
 PAGE = 50
-"""Messages of a chat on a page."""
+"""Messages of a chat on a page, and their changes."""
 MOST_NAMES = 4
 """Names of one chat that are looked for: a person has one with the number, and one that hides it."""
 
@@ -130,7 +130,7 @@ class ChatsPage:
                 chat.is_group,
                 chat.updated_at,
                 chat.last_message.key.get("fromMe") is True,
-                words_of(bytes(chat.last_message.message), chat.last_message.message_type),
+                last_words(chat.last_message),
                 urlencode({"name": chat.jid}),
             )
             for chat in page.chats
@@ -149,15 +149,14 @@ class ChatsPage:
             page = await self._gateway.history.list_events(
                 EventQuery(
                     instance=instance,
-                    kinds=MESSAGES,
+                    kinds=(*MESSAGES, *CHANGES),
                     chat=names[0],
                     chat_names=tuple(names[1:]),
                     cursor=cursor,
                     limit=PAGE,
                 )
             )
-            contents = [(read_content(one.event.data_json), one.accepted_at) for one in page.events]
-            bubbles = bubbles_of((content, at) for content, at in contents if content is not None)
+            bubbles = bubbles_of(page.events)
             known = dict.fromkeys([*names, *(name for one in bubbles for name in one.names)])
             grown = tuple(known)[:MOST_NAMES]
             if len(grown) == len(names) or cursor is not None:

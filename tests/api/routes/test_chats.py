@@ -105,6 +105,31 @@ async def test_messages_are_found_as_evolution_api_shows_them(
     }
 
 
+async def test_edited_and_deleted_messages_are_found_as_they_are_now(client: httpx.AsyncClient) -> None:
+    own = "5511900000000@s.whatsapp.net"
+    edit = {"type": "MESSAGE_EDIT", "editedMessage": {"conversation": "B, edited"}}
+    await tell(
+        client,
+        ("MESSAGES_UPSERT", message("A")),
+        ("MESSAGES_UPSERT", message("B")),
+        # As Evolution API has it: the key is the one that the author sees.
+        ("MESSAGES_EDITED", {"key": {"remoteJid": own, "fromMe": True, "id": "B"}, **edit}),
+        ("MESSAGES_EDITED", {"key": {"remoteJid": own, "fromMe": True, "id": "A"}, "type": "REVOKE"}),
+        ("MESSAGES_DELETE", {"remoteJid": ANA, "fromMe": False, "id": "A"}),
+        # Not a change of any message.
+        ("MESSAGES_EDITED", {"key": {"remoteJid": own, "id": "T"}, "type": "EPHEMERAL_SETTING"}),
+    )
+    found = (await client.post("/chat/findMessages/loja1", json={})).json()["messages"]
+    assert [(one["key"]["remoteJid"], one["message"], one["MessageUpdate"]) for one in found["records"]] == [
+        (ANA, {"conversation": "B, edited"}, [{"status": "EDITED"}]),
+        (ANA, {"conversation": "A"}, [{"status": "DELETED"}]),
+    ]
+    [chat] = (await client.post("/chat/findChats/loja1")).json()
+    assert chat["remoteJid"] == ANA
+    last = chat["lastMessage"]
+    assert (last["id"], last["message"], last["status"]) == ("B", {"conversation": "B, edited"}, "EDITED")
+
+
 async def test_a_time_is_found_in_every_form(client: httpx.AsyncClient) -> None:
     client.event_hooks = {}  # the schema of the kind wants whole seconds
     forms: list[Any] = [1_700_000_000, "1700000000", 1_700_000_000_000, 1_700_000_000.0]
