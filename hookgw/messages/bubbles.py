@@ -17,7 +17,7 @@ from hookgw.messages.changes import DELETED, EDITED, Changes, read_change
 from hookgw.messages.chats import LastMessage, sent_at
 from hookgw.messages.content import MESSAGE_NAMES, MOST_PART, layers, unwrapped
 from hookgw.messages.stored_messages import Content, read_content
-from hookgw.records.chats import HIDDEN, NUMBER, jids_of
+from hookgw.records.chats import HIDDEN, NUMBER, jids_of, plain_jid
 from hookgw.store import LoggedEvent
 
 MOST_TEXT = 4_000
@@ -167,6 +167,9 @@ def bubbles_of(events: Iterable[LoggedEvent]) -> list[Bubble]:
         names = jids_of(key)
         known = found.get(key["id"])
         if (known is not None and not known.is_of_earlier) or not names:
+            continue
+        # Evolution API names the account itself as the chat of an edit by a person.
+        if change is not None and plain_jid(one.event.sender or "") in names:
             continue
         if change is None and (later := changes.of(key)) is not None:
             found.pop(key["id"], None)  # the message that it changes is here

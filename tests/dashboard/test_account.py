@@ -202,6 +202,38 @@ class TestChats:
         ]
         assert chats((await browser.get(f"{PAGE}/chats")).text) == []
 
+    async def test_an_edit_by_a_person_whose_chat_evolution_api_does_not_name(
+        self, browser: Browser, gateway: Gateway, loja1: str
+    ) -> None:
+        """The key is the one that the author of the edit sees: the account is the chat, and it is theirs."""
+        account = "5511900000000@s.whatsapp.net"
+        edits = [
+            {
+                "key": {"remoteJid": account, "fromMe": True, "id": id_},
+                "type": "MESSAGE_EDIT",
+                "editedMessage": {"conversation": f"new {id_}"},
+            }
+            for id_ in ("A", "of another chat")
+        ]
+        old = {"key": {"remoteJid": ANA, "fromMe": False, "id": "A"}, "message": {"conversation": "old A"}}
+        kinds = ("MESSAGES_UPSERT", "MESSAGES_EDITED", "MESSAGES_EDITED")
+        events = [
+            Event(
+                id=f"edit-{number}",
+                kind=kind,
+                instance="loja1",
+                data_json=Event.encode(data),
+                time=gateway.clock.wall(),
+                sender=account,
+            )
+            for number, (kind, data) in enumerate(zip(kinds, [old, *edits], strict=True))
+        ]
+        await gateway.events.accept(events)
+        for name in (ANA, "5511988887777"):
+            page = (await browser.get(f"{PAGE}/chats", params={"name": name})).text
+            assert bubbles(page) == [("to-me", "new A edited")]
+        assert bubbles((await browser.get(f"{PAGE}/chats", params={"name": account})).text) == []
+
     async def test_an_older_page_of_chats_has_edits_of_the_page_before(
         self, gateway: Gateway, loja1: str
     ) -> None:

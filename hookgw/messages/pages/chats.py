@@ -17,12 +17,17 @@ from hookgw.messages.pages.text_form import send_text
 from hookgw.messages.requests import MAX_NUMBER
 from hookgw.records.api_keys import Right
 from hookgw.records.browser_sessions import new_token
+from hookgw.records.chats import HIDDEN, NUMBER, plain_jid
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.store import EventQuery
+from hookgw.store import EventQuery, LoggedEvent
 
 PAGE = 50
 """Messages of a chat on a page, and their changes."""
+EDIT_SECONDS = 3600.0
+"""A message of WhatsApp can be edited for a quarter of an hour; an event may come later."""
+MOST_EDITS = 200
+"""Edits by people that are looked at for a page of a chat."""
 MOST_NAMES = 4
 """Names of one chat that are looked for: a person has one with the number, and one that hides it."""
 
@@ -162,10 +167,33 @@ class ChatsPage:
             if len(grown) == len(names) or cursor is not None:
                 break
             names = grown
+        if edits := await self._edits_by_people(instance, names, page.events):
+            merged = sorted([*edits, *page.events], key=lambda one: one.accepted_at, reverse=True)
+            bubbles = bubbles_of(merged)
         older = None
         if page.cursor is not None:
             older = urlencode([*(("name", one) for one in names), ("cursor", page.cursor)])
         return ChatPart(bubbles, tuple(names), older)
+
+    async def _edits_by_people(
+        self, instance: str, names: Sequence[str], events: Sequence[LoggedEvent]
+    ) -> Sequence[LoggedEvent]:
+        """Return the edits by people that may concern these events of a person's chat.
+
+        Evolution API names the account itself as the chat of such an edit, as the person who made it sees it.
+        """
+        account = next((one.event.sender for one in events if one.event.sender), None)
+        if account is None or not any(plain_jid(name).endswith((NUMBER, HIDDEN)) for name in names):
+            return ()
+        query = EventQuery(
+            instance=instance,
+            kinds=CHANGES,
+            chat=account,
+            since=events[-1].accepted_at,
+            until=events[0].accepted_at + EDIT_SECONDS,
+            limit=MOST_EDITS,
+        )
+        return (await self._gateway.history.list_events(query)).events
 
     async def _bubbles(self, instance: str, part: ChatPart) -> str:
         return await self._site.fragment(
