@@ -20,7 +20,7 @@ import msgspec
 
 from hookgw.connectors.json_values import mapping, text
 from hookgw.kernel.json_decoding import decode_json
-from hookgw.messages.content import FILE_TYPES, MESSAGE_NAMES, MOST_PART, layers, unwrapped
+from hookgw.messages.content import MESSAGE_NAMES, MOST_PART, layers, unwrapped
 from hookgw.records.chats import HIDDEN, NUMBER, ChatFields, jids_of
 from hookgw.records.events import Event
 
@@ -32,6 +32,7 @@ CHANGES = (_EDIT, "SEND_MESSAGE_UPDATE", _DELETION)
 # As Baileys has them in JSON, and as numbers.
 _EDIT_TYPES = ("MESSAGE_EDIT", 14)
 _DELETION_TYPES = ("REVOKE", 0)
+_UNKNOWN = "unknownMessage"
 _NONE = msgspec.Raw(b"null")
 
 
@@ -65,7 +66,10 @@ class Change(NamedTuple):
         """Return what a message has now. Of a deleted one, that is what it had, as in Evolution API."""
         if self.message is None:
             return message
-        words = _plain_text(self.message)
+        new = _decoded(self.message)
+        if isinstance(new, dict) and new.keys() <= {_UNKNOWN}:
+            return message  # GOWA does not tell new captions
+        words = _words_alone(new)
         return self.message if words is None else _with_caption(message, words) or self.message
 
 
@@ -133,21 +137,19 @@ def _edit(key: dict[str, Any], message: Any) -> Change | None:
     return Change(key, msgspec.Raw(msgspec.json.encode(message))) if isinstance(message, dict) else None
 
 
-def _plain_text(message: msgspec.Raw) -> str | None:
-    """Return the text of a message without a file."""
-    found = _decoded(message)
-    if not isinstance(found, dict) or any(name in found for name in FILE_TYPES):
-        return None
+def _words_alone(message: Any) -> str | None:
+    """Return the words of an edit that has nothing else: a text, or the caption of a file."""
+    kind, file = unwrapped(message)
+    if kind is not None:
+        return text(file.get("caption")) if "mimetype" not in file else None
+    found = mapping(message)
     return (
         text(found.get("conversation")) or text(mapping(found.get("extendedTextMessage")).get("text")) or None
     )
 
 
 def _with_caption(message: msgspec.Raw, caption: str) -> msgspec.Raw | None:
-    """Return a message with another caption of its file; ``None`` if it has no file.
-
-    The text of an edit is the new caption then.
-    """
+    """Return a message with another caption of its file; ``None`` if it has no file."""
     try:
         parts = _parts_of(message)
     except msgspec.MsgspecError:

@@ -20,6 +20,7 @@ EDIT = {
 }
 REVOKE = {"key": AS_ITS_AUTHOR_SEES_IT, "type": "REVOKE"}
 DISAPPEARING = {"key": KEY, "type": "EPHEMERAL_SETTING", "ephemeralExpiration": 86400}
+OTHER_FILE = {"documentMessage": {"mimetype": "image/png"}}
 STORED = {"id": "clx7d0000", "key": KEY, "messageType": "conversation", "message": {"conversation": "old"}}
 
 
@@ -116,7 +117,12 @@ def test_what_changes_no_message(kind: str, data: Any) -> None:
         ({"imageMessage": {"url": "u", "caption": "old"}, "base64": "AA=="}, {"conversation": "new"},
          {"imageMessage": {"url": "u", "caption": "new"}, "base64": "AA=="}),
         (in_file("old"), {"extendedTextMessage": {"text": "new"}}, in_file("new")),
-        (in_file("old"), {"documentMessage": {"caption": "new"}}, {"documentMessage": {"caption": "new"}}),
+        (in_file("old"), {"documentMessage": {"caption": "new"}}, in_file("new")),
+        # Telegram: another file in the place of the former one.
+        (in_file("old"), OTHER_FILE, OTHER_FILE),
+        # GOWA does not tell a new caption.
+        (in_file("old"), {"unknownMessage": {}}, in_file("old")),
+        ({"conversation": "old"}, {"imageMessage": {"caption": "new"}}, {"imageMessage": {"caption": "new"}}),
         ({"imageMessage": "no object"}, NEW, NEW),
         ([], NEW, NEW),
     ],
