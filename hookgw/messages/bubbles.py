@@ -171,9 +171,10 @@ def bubbles_of(events: Iterable[LoggedEvent]) -> list[Bubble]:
         # Evolution API names the account itself as the chat of an edit by a person.
         if change is not None and plain_jid(one.event.sender or "") in names:
             continue
-        if change is None and (later := changes.of(key)) is not None:
-            found.pop(key["id"], None)  # the message that it changes is here
-            content.message, status = later.applied_to(content.message), later.status
+        if change is None:
+            found.pop(key["id"], None)  # a change of it, which has its place among the earlier ones
+            if (later := changes.of(key)) is not None:
+                content.message, status = later.applied_to(content.message), later.status
         from_me = key.get("fromMe") is True
         pushed = content.push_name[:128] if isinstance(content.push_name, str) else ""
         # In a group the name of who wrote may be missing; in a chat with a person it is the chat's.

@@ -24,6 +24,7 @@ from hookgw.messages.content import MESSAGE_NAMES, MOST_PART, layers, unwrapped
 from hookgw.records.chats import HIDDEN, NUMBER, ChatFields, jids_of
 from hookgw.records.events import Event
 
+_GROUP = "@g.us"
 EDITED, DELETED = "EDITED", "DELETED"
 """The statuses of changed messages, as in Evolution API."""
 _EDIT, _DELETION = "MESSAGES_EDITED", "MESSAGES_DELETE"
@@ -53,14 +54,31 @@ class Change(NamedTuple):
     Attributes:
         key: of the message that it changes.
         message: the new content; ``None`` if the message was deleted.
+        writer: the key of the message that tells it, and so who did it; ``None`` if a gateway tells it.
     """
 
     key: dict[str, Any]
     message: msgspec.Raw | None
+    writer: dict[str, Any] | None = None
 
     @property
     def status(self) -> str:
         return DELETED if self.message is None else EDITED
+
+    def concerns(self, key: dict[str, Any]) -> bool:
+        """Return whether its writer may change the message with a key, which has its id.
+
+        Only the author of a message edits it, and in a group admins delete those of others. WhatsApp's
+        servers pass on everything, and its programs ignore what anybody else says.
+        """
+        if self.writer is None or (self.message is None and text(key.get("remoteJid")).endswith(_GROUP)):
+            return True
+        if (self.writer.get("fromMe") is True) is not (key.get("fromMe") is True):
+            return False
+        writer, author = ({*jids_of(one, "participant")} for one in (self.writer, key))
+        # One with the number alone and one with the @lid alone may be the same person.
+        ends = ({name.rpartition("@")[2] for name in names} for names in (writer, author))
+        return not writer.isdisjoint(author) or set.isdisjoint(*ends)
 
     def applied_to(self, message: msgspec.Raw) -> msgspec.Raw:
         """Return what a message has now. Of a deleted one, that is what it had, as in Evolution API."""
@@ -77,15 +95,18 @@ class Changes:
     """The newest change of each message, found in events that are read the newest first."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Change] = {}
+        self._found: dict[tuple[str, str], list[Change]] = {}
 
     def add(self, change: Change) -> bool:
         """Add a change. Return whether it is the newest one of its message."""
-        return self._found.setdefault(identity_of(change.key), change) is change
+        found = self._found.setdefault(identity_of(change.key), [])
+        found.append(change)
+        return len(found) == 1
 
     def of(self, key: dict[str, Any]) -> Change | None:
-        """Return the change of the message with a key."""
-        return self._found.get(identity_of(key)) if self._found else None
+        """Return the newest change of the message with a key."""
+        found = self._found.get(identity_of(key), ()) if self._found else ()
+        return next((change for change in found if change.concerns(key)), None)
 
 
 def identity_of(key: dict[str, Any]) -> tuple[str, str]:
@@ -129,12 +150,14 @@ def _protocol_change(key: dict[str, Any], protocol: dict[str, Any]) -> Change | 
     # The chat in the key of a protocol message is the one that its author sees.
     changed = {**key, "id": mapping(protocol.get("key")).get("id")}
     if protocol.get("type") in _DELETION_TYPES:
-        return Change(changed, None)
-    return _edit(changed, protocol.get("editedMessage")) if protocol.get("type") in _EDIT_TYPES else None
+        return Change(changed, None, key)
+    return _edit(changed, protocol.get("editedMessage"), key) if protocol.get("type") in _EDIT_TYPES else None
 
 
-def _edit(key: dict[str, Any], message: Any) -> Change | None:
-    return Change(key, msgspec.Raw(msgspec.json.encode(message))) if isinstance(message, dict) else None
+def _edit(key: dict[str, Any], message: Any, writer: dict[str, Any] | None = None) -> Change | None:
+    return (
+        Change(key, msgspec.Raw(msgspec.json.encode(message)), writer) if isinstance(message, dict) else None
+    )
 
 
 def _words_alone(message: Any) -> str | None:

@@ -143,3 +143,37 @@ def test_the_newest_change_counts_in_the_chat_of_its_message() -> None:
     assert not changes.add(Change({"remoteJid": GROUP, "id": "1"}, encoded(NEW)))
     assert changes.of({"remoteJid": GROUP, "id": "1", "participant": ANA}) is newest
     assert changes.of({"remoteJid": "120363002@g.us", "id": "1"}) is None
+
+
+BIA, ANA_HIDDEN = "5511977776666@s.whatsapp.net", "123456789@lid"
+OF_OTHERS = {"remoteJid": GROUP, "fromMe": False, "id": "A"}
+
+
+@pytest.mark.parametrize(
+    ("message", "writer", "edits", "deletes"),
+    [
+        (KEY, {}, True, True),
+        (KEY, {"fromMe": True}, False, False),
+        ({**KEY, "fromMe": True}, {}, False, False),
+        ({**OF_OTHERS, "participant": ANA}, {"participant": ANA.replace("@", ":12@")}, True, True),
+        ({**OF_OTHERS, "participant": ANA}, {"participant": BIA}, False, True),
+        ({**OF_OTHERS, "participant": ANA}, {"participant": ANA_HIDDEN}, True, True),
+        ({**OF_OTHERS, "participant": ANA}, {"participant": BIA, "participantAlt": ANA_HIDDEN}, False, True),
+        ({**OF_OTHERS, "fromMe": True}, {"participant": BIA}, False, True),
+    ],
+)
+def test_who_may_change_a_message(
+    message: dict[str, Any], writer: dict[str, Any], edits: bool, deletes: bool
+) -> None:
+    """A raw message of Baileys comes as its sender made it, whoever wrote what it means to change."""
+    told = {"remoteJid": message["remoteJid"], "fromMe": False, "id": "NEW", **writer}
+    for protocol, may in ((EDIT, edits), (REVOKE, deletes)):
+        changes = Changes()
+        data = {"key": told, "message": {"protocolMessage": protocol}}
+        change = read_change(event("MESSAGES_UPSERT", data))
+        assert change is not None
+        changes.add(change)
+        assert changes.of(message) == (change if may else None)
+        genuine = Change(message, encoded({"conversation": "by the author"}))
+        assert not changes.add(genuine)
+        assert changes.of(message) == (change if may else genuine)
