@@ -33,6 +33,9 @@ CHANGES = (_EDIT, "SEND_MESSAGE_UPDATE", _DELETION)
 # As Baileys has them in JSON, and as numbers.
 _EDIT_TYPES = ("MESSAGE_EDIT", 14)
 _DELETION_TYPES = ("REVOKE", 0)
+MOST_KEPT = 8 * 2**20
+"""Bytes of new contents that a search keeps."""
+_NOTHING = msgspec.Raw(b"{}")
 _UNKNOWN = "unknownMessage"
 _NONE = msgspec.Raw(b"null")
 
@@ -92,15 +95,26 @@ class Change(NamedTuple):
 
 
 class Changes:
-    """The newest change of each message, found in events that are read the newest first."""
+    """The newest change of each message, found in events that are read the newest first.
+
+    A search reads tens of thousands of events. New contents beyond :data:`MOST_KEPT` are left out: those
+    messages are edited, and have what they had.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], list[Change]] = {}
+        self._room = MOST_KEPT
 
     def add(self, change: Change) -> bool:
         """Add a change. Return whether it is the newest one of its message."""
-        found = self._found.setdefault(identity_of(change.key), [])
-        found.append(change)
+        identity, message = identity_of(change.key), change.message
+        if message is not None:
+            size = len(memoryview(message))
+            # A copy: otherwise the whole event stays in memory.
+            message = message.copy() if size <= self._room else _NOTHING
+            self._room -= len(memoryview(message))
+        found = self._found.setdefault(identity, [])
+        found.append(Change({"id": identity[1]}, message, change.writer))
         return len(found) == 1
 
     def of(self, key: dict[str, Any]) -> Change | None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hookgw import Event
-from tests.public.messages import Change, Changes, read_change
+from tests.public.messages import MOST_KEPT, Change, Changes, read_change
 
 ANA, OWN, GROUP = "5511988887777@s.whatsapp.net", "5511900000000@s.whatsapp.net", "120363001@g.us"
 KEY = {"remoteJid": ANA, "fromMe": False, "id": "A"}
@@ -141,7 +141,9 @@ def test_the_newest_change_counts_in_the_chat_of_its_message() -> None:
     assert changes.of(newest.key) is None
     assert changes.add(newest)
     assert not changes.add(Change({"remoteJid": GROUP, "id": "1"}, encoded(NEW)))
-    assert changes.of({"remoteJid": GROUP, "id": "1", "participant": ANA}) is newest
+    found = changes.of({"remoteJid": GROUP, "id": "1", "participant": ANA})
+    assert found is not None
+    assert found.status == "DELETED"
     assert changes.of({"remoteJid": "120363002@g.us", "id": "1"}) is None
 
 
@@ -173,7 +175,19 @@ def test_who_may_change_a_message(
         change = read_change(event("MESSAGES_UPSERT", data))
         assert change is not None
         changes.add(change)
-        assert changes.of(message) == (change if may else None)
-        genuine = Change(message, encoded({"conversation": "by the author"}))
-        assert not changes.add(genuine)
-        assert changes.of(message) == (change if may else genuine)
+        assert (changes.of(message) is not None) is may
+        older = Change(message, encoded({"conversation": "by the author"}))
+        assert not changes.add(older)
+        found = changes.of(message)
+        assert found is not None
+        assert found.message == (change if may else older).message
+
+
+def test_new_contents_of_a_search_are_bounded() -> None:
+    changes, old = Changes(), encoded({"conversation": "old"})
+    new = encoded({"conversation": "x" * (MOST_KEPT // 2)})
+    for id_ in "ABC":
+        changes.add(Change({**KEY, "id": id_}, new))
+    found = [changes.of({**KEY, "id": id_}) for id_ in "ABC"]
+    assert [one is not None and one.status for one in found] == ["EDITED"] * 3
+    assert [one is not None and one.applied_to(old) == old for one in found] == [False, True, True]
