@@ -176,7 +176,13 @@ class OutgoingConnection:
             failure = self._timed_out(started_at)
         elif isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
             failure.reached = self.reached
-        raise failure
+        self._read_error = None
+        try:
+            raise failure.with_traceback(None)
+        finally:
+            # Its traceback has this frame: as a cycle they would keep the connection, with all that the
+            # receiver has sent, until Python looks for garbage.
+            del failure
 
     def _timed_out(self, started_at: float) -> TimedOut:
         phase, what, reached = Phase.RESPONSE, "The receiver did not respond", self.reached

@@ -1,5 +1,6 @@
 """Exchanges over real sockets: reuse, replacement, early responses, deadlines, cancellation."""
 
+import gc
 import re
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.public.delivery import (
     Reached,
     RequestHead,
     ResponseFailed,
+    ResponseParser,
     SendFailed,
     TimedOut,
 )
@@ -279,6 +281,27 @@ async def test_a_connection_that_broke_after_an_interim_response_is_not_replaced
         with pytest.raises(ResponseFailed):
             await post(lane, server)
         assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 200 OK\r\n" + b"x" * 2**17, b"HTTP/1.1 200 OK\r\nx", b"SSH-2.0-x\r\n"]
+)
+async def test_a_failure_keeps_nothing_that_the_receiver_sent(answer: bytes) -> None:
+    """Not even until Python looks for garbage, which is rare: a hundred attempts kept 10 MB."""
+
+    def parsers() -> int:
+        return sum(isinstance(one, ResponseParser) for one in gc.get_objects())
+
+    gc.collect()
+    before = parsers()
+    gc.disable()
+    try:
+        async with serving(answering(answer)) as server, transport() as lane:
+            with pytest.raises((ResponseFailed, NotHttp)):
+                await post(lane, server)
+        assert parsers() == before
+    finally:
+        gc.enable()
 
 
 async def test_surplus_bytes_on_an_idle_connection_are_not_a_response() -> None:
