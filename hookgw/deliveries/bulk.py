@@ -226,7 +226,8 @@ class BulkJobs:
         }
         stored: Mapping[str, Job] = {}
         if unknown:
-            stored = await self._store.load_jobs()
+            # Not all: parts of former jobs are kept, and this is read for each few parts that begin.
+            stored = await self._store.load_jobs(unknown)
             # Looked at again after the read: the shard may have moved meanwhile.
             self._jobs.take_up(
                 stored[name] for name in unknown & stored.keys() if self._holds(stored[name].instance)

@@ -163,8 +163,8 @@ class ShelvedRecords(Generic[C, Tx]):
 
         await self._commits.call(remove)
 
-    async def load_jobs(self) -> dict[str, Job]:
-        return await self._read(lambda shelves: shelves.jobs.load())
+    async def load_jobs(self, job_ids: Collection[str] | None = None) -> dict[str, Job]:
+        return await self._read(lambda shelves: shelves.jobs.load(job_ids))
 
     async def put_job(self, *jobs: Job, audit: Sequence[AuditEntry] = ()) -> None:
         def put(transaction: Tx) -> None:
@@ -348,9 +348,12 @@ class Table(MutableMapping[bytes, bytes]):
     def __len__(self) -> int:
         return int(self._execute("SELECT count(*) FROM shelves WHERE shelf = ?").fetchone()[0])
 
-    def rows(self) -> list[tuple[bytes, bytes]]:
-        """Return all keys with their values, in the order of the keys, read by one statement."""
-        rows = self._execute("SELECT key, value FROM shelves WHERE shelf = ? ORDER BY key")
+    def rows(self, keys: Collection[bytes] | None = None) -> list[tuple[bytes, bytes]]:
+        """Return all keys, or some, with their values, in the order of the keys, read by one statement."""
+        # NULL equals nothing, and PostgreSQL refuses an empty list.
+        among = "" if keys is None else f"AND key IN ({', '.join(['NULL', *'?' * len(keys)])})"
+        statement = f"SELECT key, value FROM shelves WHERE shelf = ? {among} ORDER BY key"  # noqa: S608 - only "?"
+        rows = self._execute(statement, *(keys or ()))
         return [(bytes(key), bytes(value)) for key, value in rows]
 
     def _execute(self, statement: str, *given: bytes) -> Any:
@@ -382,9 +385,10 @@ class RecordShelf(shelve.Shelf[T]):
             encoded = msgspec.json.encode(self._cipher.encrypt(place_of(self._table.shelf, name), encoded))
         self._table[name] = encoded
 
-    def load(self) -> dict[str, T]:
-        """Return all records by key, read by one statement, in the order of the keys."""
-        return {(name := key.decode()): self._decode(name, value) for key, value in self._table.rows()}
+    def load(self, keys: Collection[str] | None = None) -> dict[str, T]:
+        """Return all records by key, or some, read by one statement, in the order of the keys."""
+        rows = self._table.rows(None if keys is None else [key.encode() for key in keys])
+        return {(name := key.decode()): self._decode(name, value) for key, value in rows}
 
     def _decode(self, key: str, value: bytes) -> T:
         try:

@@ -80,7 +80,8 @@ class Records(Protocol):
         self, registration_id: str, *, job: Job | None = None, audit: Sequence[AuditEntry] = ()
     ) -> None: ...
 
-    async def load_jobs(self) -> dict[str, Job]: ...
+    async def load_jobs(self, job_ids: Collection[str] | None = None) -> dict[str, Job]:
+        """Return all jobs by id, or those of these ids that there are: at most some thousands."""
 
     async def put_job(self, *jobs: Job, audit: Sequence[AuditEntry] = ()) -> None: ...
 

@@ -1,6 +1,6 @@
 """A person is erased, and the instance deleted meanwhile; then the node is restarted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -104,9 +104,9 @@ async def test_a_name_is_not_free_before_its_deletion_goes_on(
         def prepare(gateway: Gateway) -> None:
             load_jobs = gateway.store.load_jobs
 
-            async def load_and_create() -> dict[str, Job]:
+            async def load_and_create(job_ids: Collection[str] | None = None) -> dict[str, Job]:
                 nonlocal is_free
-                found = await load_jobs()
+                found = await load_jobs(job_ids)
                 with suppress(StorageUnavailable):
                     await gateway.instances.create("shop")
                     is_free = True

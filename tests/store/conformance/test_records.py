@@ -8,7 +8,7 @@ from tests.public.app import AUDITED
 from tests.public.concurrency import Clock
 from tests.public.config import AuthSettings, MasterKeys
 from tests.public.core import Audit, open_keyring
-from tests.public.records import Instance, Key, Principal, Reach
+from tests.public.records import Instance, Job, JobKind, Key, Principal, Reach
 from tests.public.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
@@ -78,6 +78,16 @@ async def test_a_value_that_is_not_json_changes_nothing(store: Store) -> None:
     with pytest.raises(TypeError):
         await store.put_value("key", object())
     assert await store.get_value("key") == 1
+
+
+async def test_jobs_can_be_read_by_their_ids(store: Store) -> None:
+    made = [Job(id=f"job_{n}", kind=JobKind.REPLAY, instance="shop", started=1.0) for n in range(3)]
+    jobs = {job.id: job for job in made}
+    await store.put_job(*made)
+    assert await store.load_jobs() == jobs
+    assert await store.load_jobs({"job_2", "job_0", "gone"}) == {one: jobs[one] for one in ("job_0", "job_2")}
+    assert await store.load_jobs([]) == {}
+    assert len(await store.load_jobs([*jobs, *(f"gone_{n}" for n in range(2_000))])) == 3
 
 
 async def test_a_changed_registration_is_due_at_once_if_asked(store: Store) -> None:
