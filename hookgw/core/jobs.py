@@ -353,13 +353,24 @@ class Jobs:
 
     @asynccontextmanager
     async def turn(self, instance: str) -> AsyncIterator[None]:
-        """Hold the disk for one step of an instance's job, and rest after it."""
+        """Hold the disk for one step of an instance's job. The next step of any job rests before it."""
         await take_in_line(self._disk, instance)
+        rest = 0.0
         try:
             begun = trio.current_time()
             yield
             # As long as the step took: jobs together use at most half of the disk's capacity.
-            await trio.sleep(min(trio.current_time() - begun, MOST_REST))
+            rest = min(trio.current_time() - begun, MOST_REST)
+        finally:
+            if rest and self._nursery is not None:
+                # Not here: after the last step, a caller waits for the end of the job.
+                self._nursery.start_soon(self._give_after, rest, instance)
+            else:
+                self._disk.give(instance)
+
+    async def _give_after(self, seconds: float, instance: str) -> None:
+        try:
+            await trio.sleep(seconds)
         finally:
             self._disk.give(instance)
 

@@ -491,3 +491,16 @@ async def test_an_instance_with_many_jobs_delays_another_one_by_one_step() -> No
         nursery.start_soon(work, "bakery")
         await trio.testing.wait_all_tasks_blocked()
     assert [place for place, name in enumerate(order) if name == "bakery"][2] <= 6
+
+
+async def test_the_next_step_rests_and_not_the_job_that_has_ended(autojump_clock: MockClock) -> None:
+    made = jobs.Jobs(cast("Any", None), cast("Any", None))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(made.run, {})
+        began = trio.current_time()
+        async with made.turn("shop"):
+            await trio.sleep(0.25)
+        assert trio.current_time() == began + 0.25
+        async with made.turn("bakery"):
+            assert trio.current_time() == began + 0.5
+        nursery.cancel_scope.cancel()
