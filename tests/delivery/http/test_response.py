@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.public.delivery import MAX_CHUNKS, Response, ResponseFailed, ResponseParser, decode_content
 from tests.public.delivery import MAX_INTERIM_RESPONSES as MAX_INTERIM
 from tests.public.delivery import MAX_RESPONSE_HEAD as MAX_HEAD
 from tests.public.delivery import MAX_RESPONSE_HEADERS as MAX_HEADERS
-from tests.public.delivery import Response, ResponseFailed, ResponseParser, decode_content
 
 LIMIT = 1000
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -304,6 +304,16 @@ def test_a_large_body_is_not_read_to_its_end() -> None:
     parser.feed(b"HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n")
     fed = [parser.feed(b"x" * 500) for _ in range(3)]
     assert fed == [False, False, True]
+
+
+@pytest.mark.parametrize(("count", "whole"), [(MAX_CHUNKS - 1, True), (MAX_CHUNKS, False)])
+def test_chunks_are_counted(count: int, whole: bool) -> None:
+    """The last, empty one is counted, too."""
+    parser = ResponseParser(64 * 1024)
+    assert parser.feed(CHUNKED + b"1\r\nx\r\n" * count + b"0\r\n\r\n")
+    response = parser.finish()
+    assert (response.status, response.body, response.complete) == (200, b"x" * count, whole)
+    assert parser.reusable is whole
 
 
 @pytest.mark.parametrize(
