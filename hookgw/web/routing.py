@@ -45,7 +45,7 @@ class Routing(QuartTrio):
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""
         self._plugin_routes = PluginRoutes(self)
-        self._own_checks = self._count_checks()
+        self._own_hooks = self._count_hooks()
         self._own_rules = {id(rule) for rule in self.url_map.iter_rules()}
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
@@ -56,12 +56,17 @@ class Routing(QuartTrio):
         """Whether plugins added functions that run for every request."""
         # Hooks of our own are there: the authentication check, and in a fleet the forwarding, which the fast
         # paths do themselves; and the check of lists.
-        others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
-        return self._count_checks() > self._own_checks or any(others)
+        return self._count_hooks() > self._own_hooks
 
     @property
     def plugin_rules(self) -> list[Rule]:
         return [rule for rule in self.url_map.iter_rules() if id(rule) not in self._own_rules]
 
-    def _count_checks(self) -> int:
-        return sum(map(len, self.before_request_funcs.values()))
+    def _count_hooks(self) -> int:
+        before, after, ended = (
+            self.before_request_funcs,
+            self.after_request_funcs,
+            self.teardown_request_funcs,
+        )
+        scopes = (before, after, ended, self.url_value_preprocessors)
+        return sum(len(functions) for scope in scopes for functions in scope.values())

@@ -103,12 +103,13 @@ async def node(
         httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as http,
         trio.open_nursery() as nursery,
     ):
-        scope = trio.CancelScope()
+        scope, app = trio.CancelScope(), create_app(gateway)
+        assert app.uses_fast_paths, "the forwarding is no hook of a plugin's"
 
         async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:  # noqa: ASYNC128 -- serve() calls it
             # Its own: a test that ends it goes on.
             with scope:
-                await serve(create_app(gateway), settings.server, hub=gateway.hub, task_status=task_status)
+                await serve(app, settings.server, hub=gateway.hub, task_status=task_status)
 
         [url] = await nursery.start(run)
         yield Node(gateway, url, http, scope)
