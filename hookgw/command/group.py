@@ -196,10 +196,13 @@ class LazyGroup(click.Group):
 def _prepare_streams() -> None:
     if sys.stdin is None:  # closed, as by `<&-`: commands read it and ask as if it were empty
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123
-    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw := sys.stdout.buffer, io.FileIO):
+    out = sys.stdout
+    # Any other stream belongs to the program around this one, such as a test runner.
+    is_own = out is sys.__stdout__
+    if is_own and isinstance(out, io.TextIOWrapper) and isinstance(raw := out.buffer, io.FileIO):
         # With PYTHONUNBUFFERED, Python drops what a full disk did not take of a text, without an error.
-        encoding, errors = sys.stdout.encoding, sys.stdout.errors
-        sys.stdout.detach()
+        encoding, errors = out.encoding, out.errors
+        out.detach()
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=True)
     # On Windows, a pipe has the encoding of the system, which lacks most of what people write in messages.
     for stream in (sys.stdout, sys.stderr):
