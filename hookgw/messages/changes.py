@@ -21,10 +21,9 @@ import msgspec
 from hookgw.connectors.json_values import mapping, text
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.content import MESSAGE_NAMES, MOST_PART, layers, unwrapped
-from hookgw.records.chats import HIDDEN, NUMBER, ChatFields, jids_of
+from hookgw.records.chats import GROUP, HIDDEN, NUMBER, ChatFields, jids_of
 from hookgw.records.events import Event
 
-_GROUP = "@g.us"
 EDITED, DELETED = "EDITED", "DELETED"
 """The statuses of changed messages, as in Evolution API."""
 _EDIT, _DELETION = "MESSAGES_EDITED", "MESSAGES_DELETE"
@@ -74,7 +73,7 @@ class Change(NamedTuple):
         Only the author of a message edits it, and in a group admins delete those of others. WhatsApp's
         servers pass on everything, and its programs ignore what anybody else says.
         """
-        if self.writer is None or (self.message is None and text(key.get("remoteJid")).endswith(_GROUP)):
+        if self.writer is None or (self.message is None and text(key.get("remoteJid")).endswith(GROUP)):
             return True
         if (self.writer.get("fromMe") is True) is not (key.get("fromMe") is True):
             return False

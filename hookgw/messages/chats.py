@@ -19,7 +19,7 @@ from hookgw.deliveries.history import DeliveryHistory
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.changes import CHANGES, Changes, read_change
-from hookgw.records.chats import HIDDEN, NUMBER, ChatFields, jids_of, plain_jid
+from hookgw.records.chats import GROUP, HIDDEN, NUMBER, ChatFields, jids_of, plain_jid
 from hookgw.records.events import Event
 from hookgw.store import EventQuery, LoggedEvent
 
@@ -55,7 +55,6 @@ MOST_CONTACT = 64 * 1024
 MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
 """The kinds of events with one message."""
 _CONTACTS = ("CONTACTS_UPSERT", "CONTACTS_UPDATE", "CONTACTS_SET")
-_GROUP = "@g.us"
 _STATUS = "status@broadcast"
 """Where status posts are: a chat, and nobody's contact."""
 _PERSON = (NUMBER, HIDDEN)
@@ -274,7 +273,7 @@ class ChatSearch:
                 Chat(
                     jid=jids[0],
                     name=None,
-                    is_group=jids[0].endswith(_GROUP),
+                    is_group=jids[0].endswith(GROUP),
                     updated_at=sent_at(message.message_timestamp, one.accepted_at),
                     last_message=_last_message(message, changes),
                 ),
@@ -452,7 +451,7 @@ def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact
                 name=_field(item, "pushName", "name", "notify"),
                 # Baileys says "changed" where it does not know the new one.
                 picture_url=picture if picture is not None and "://" in picture else None,
-                is_group=jids[0].endswith(_GROUP),
+                is_group=jids[0].endswith(GROUP),
                 updated_at=logged.accepted_at,
             )
             yield jids, contact
@@ -463,7 +462,7 @@ def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact
     key, at = message.key, sent_at(message.message_timestamp, logged.accepted_at)
     name = None if key.fromMe else _text(message.push_name)
     jids, members = key.chats, key.members
-    is_group = bool(members) or jids[0].endswith(_GROUP)
+    is_group = bool(members) or jids[0].endswith(GROUP)
     contact = Contact(
         jid=jids[0],
         name=None if is_group else name,

@@ -19,6 +19,8 @@ from msgspec import Meta
 NUMBER = "@s.whatsapp.net"
 HIDDEN = "@lid"
 """The ends of the names of people on WhatsApp: with the number, and without it."""
+GROUP = "@g.us"
+"""The end of the name of a group on WhatsApp."""
 
 SPELLINGS = {"s.whatsapp.net": (NUMBER, "@c.us", "@hosted"), "lid": (HIDDEN, "@hosted.lid")}
 """The ends with which gateways spell these names, the plain one first."""

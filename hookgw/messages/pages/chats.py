@@ -17,7 +17,7 @@ from hookgw.messages.pages.text_form import send_text
 from hookgw.messages.requests import MAX_NUMBER
 from hookgw.records.api_keys import Right
 from hookgw.records.browser_sessions import new_token
-from hookgw.records.chats import HIDDEN, NUMBER, plain_jid
+from hookgw.records.chats import GROUP, HIDDEN, NUMBER, plain_jid
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import EventQuery, LoggedEvent
@@ -227,7 +227,7 @@ def _asked(names: Sequence[str]) -> list[str]:
 
 
 def _is_group(names: Sequence[str]) -> bool:
-    return names[0].endswith("@g.us")
+    return names[0].endswith(GROUP)
 
 
 def _title(names: Sequence[str], part: ChatPart | None) -> str:
