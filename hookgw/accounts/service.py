@@ -8,7 +8,6 @@ apply that is killed leaves some of them done, and the next one does the rest; t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -29,6 +28,7 @@ from hookgw.core.audit import acting_as, current_actor
 from hookgw.core.registry import Registry
 from hookgw.fleet.all_nodes import AllNodes, Question
 from hookgw.instances.service import InstanceService
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, NotFound, Unauthorized
 from hookgw.kernel.json_fields import cut_short
 from hookgw.kernel.masking import repr_without
@@ -103,8 +103,7 @@ class WholePlan(msgspec.Struct, frozen=True, kw_only=True):
     same: int
 
 
-@dataclass(eq=False, repr=False)
-class NodeAccounts:
+class NodeAccounts(Collaborator):
     """Plans instances, and changes those of this node."""
 
     _registry: Registry

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import httpx
+from msgspec.structs import replace
 
 from hookgw.accounts.service import NodeAccounts
 from hookgw.app.reload import ConfigurationReload
@@ -41,8 +40,7 @@ from hookgw.webhooks.backfills import Backfills
 from hookgw.webhooks.service import RegistrationService
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Gateway(Shared):
+class Gateway(Shared, frozen=True, kw_only=True):
     """A running gateway; :func:`hookgw.app.open.open_gateway` makes one.
 
     Plugins use the part that :class:`~hookgw.plugins.gateway_protocol.PluginGateway` describes. Only that

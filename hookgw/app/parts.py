@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import msgspec
 
 from hookgw.accounts.service import NodeAccounts
 from hookgw.app.gateway import Gateway
@@ -19,8 +19,7 @@ from hookgw.operations.open import Operations
 from hookgw.webhooks.open import Webhooks
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Parts:
+class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     core: Core
     fleet: Fleet
     instances: Instances
@@ -46,7 +45,7 @@ def gateway_of(parts: Parts) -> Gateway:
         core.jobs,
         core.audit,
     )
-    shared = {field.name: getattr(core, field.name) for field in fields(Shared)}
+    shared = {name: getattr(core, name) for name in Shared.__struct_fields__}
     return Gateway(
         **shared,
         events=parts.events.intake,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import replace
 from functools import partial
 
 import trio
+from msgspec.structs import replace
 
 from hookgw.app.gateway import Gateway
 from hookgw.core.audit import acting_as

@@ -11,7 +11,6 @@ store is written, which may fail and changes nothing that runs. Only then do reg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +21,7 @@ from hookgw.core.jobs import Jobs
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.kernel.audited import FieldChange
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.audit import CONFIGURATION, AuditAction
 from hookgw.records.events import Catalog
@@ -49,8 +49,7 @@ class Reloaded(NamedTuple):
     webhooks: list[Registration]
 
 
-@dataclass(eq=False, repr=False)
-class ConfigurationReload:
+class ConfigurationReload(Collaborator):
     """Puts another configuration into use. ``settings`` are those of the start."""
 
     _settings: Settings

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
@@ -15,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+import msgspec
 import structlog
 import trio
 
@@ -46,8 +46,7 @@ _SWITCH_INTERVAL = 0.0005
 at each call to the system."""
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(msgspec.Struct, frozen=True, eq=False):
     """
     Attributes:
         routed: set once routes and pages respond, too. Until then, their requests wait.

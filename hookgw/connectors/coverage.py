@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
 import msgspec
 import structlog
 import trio
 
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import NetworkRefused, NotSupported
 from hookgw.records.connectors import Missed, NewEvent
 from hookgw.records.instances import CatchUp
@@ -38,8 +38,7 @@ table behind a proxy that waits for less time is enough.
 logger = structlog.get_logger("hookgw.connector")
 
 
-@dataclass(eq=False, repr=False)
-class Coverage:
+class Coverage(Collaborator):
     """The coverage of one session.
 
     Args:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from hookgw.config.settings import LimitsSettings
 from hookgw.core.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, need_of
 from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.core.pending import PendingDeliveries
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.records.fleet import ShardEpoch
 from hookgw.store import Append, ConnectorState, Store
 from hookgw.store.fleet import RecordsChanged
@@ -24,8 +24,7 @@ LEAST_BACKFILL: Amount = (100, 2**20)
 """The deliveries and bytes by which a backfill goes beyond a full backlog, if nothing else makes room."""
 
 
-@dataclass(eq=False, repr=False)
-class LimitedOutbox:
+class LimitedOutbox(Collaborator):
     """Appends events within the limits, and counts pending deliveries.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import AuthSettings
 from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import keys_changed
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.kernel.fields import Field
 from hookgw.records.api_keys import WEAK, Key
@@ -27,8 +27,7 @@ logger = structlog.get_logger("hookgw.keys")
 _SALT = "auth.salt"
 
 
-@dataclass(eq=False, repr=False)
-class GlobalKeys:
+class GlobalKeys(Collaborator):
     """The keys of no instance: the stored ones, and ``auth.global_key`` of the configuration, if it is set.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from hookgw.auth.authenticator import Authenticator
 from hookgw.auth.keyring import Keyring
@@ -47,8 +48,7 @@ from hookgw.records.registrations import Registration
 from hookgw.store import Store
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Shared:
+class Shared(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What the slices share with the API, the commands and plugins.
 
     Attributes:
@@ -93,8 +93,7 @@ class Shared:
     restarts: PluginRestarts
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Core(Shared):
+class Core(Shared, frozen=True, kw_only=True):
     """What all slices share: what the gateway is made from, records in memory, and what lanes need.
 
     Attributes:

@@ -19,7 +19,6 @@ the move, the same task goes on with the newest rule.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -33,6 +32,7 @@ from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.registry import Registry
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable, Unavailable
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.store_retry import retry_until_readable
@@ -54,8 +54,7 @@ class Put(Protocol):
     def __call__(self, registration: Registration, /, *, due: bool, job: Job | None) -> Awaitable[None]: ...
 
 
-@dataclass(eq=False, repr=False)
-class PendingDeliveries:
+class PendingDeliveries(Collaborator):
     _registry: Registry
     _store: Store
     _dispatcher: Dispatcher

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
 
 import msgspec
 import trio
@@ -14,6 +13,7 @@ from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import AuditedFields, instance_changed, registration_changed
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.core.tag_index import TagIndex
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import NotFound, StorageUnavailable
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance, retired_name
@@ -35,8 +35,7 @@ def accept_any(_stored: object) -> None:
     """
 
 
-@dataclass(eq=False, repr=False)
-class Registry:
+class Registry(Collaborator):
     """All instances and registrations.
 
     A change takes effect in memory once it is on disk, so that no reader sees a change that a crash would

@@ -9,7 +9,6 @@ any more has ended, and is never begun again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -24,6 +23,7 @@ from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.selection import details_of, for_one
 from hookgw.fleet.all_nodes import AllNodes, Question
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
@@ -78,8 +78,7 @@ class PartsPart(msgspec.Struct, frozen=True):
 PARTS = Question("parts", PartsAsked, PartsPart)
 
 
-@dataclass(eq=False, repr=False)
-class BulkJobs:
+class BulkJobs(Collaborator):
     """Replays and cancellations of several instances.
 
     Args:

@@ -10,7 +10,6 @@ A cancellation of one delivery is no job: it stops one lane, cuts an attempt in 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +25,7 @@ from hookgw.core.shielded import completes
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.selection import check_label, details_of, limited, receivers
 from hookgw.fleet.lane_pauses import LanePauses
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import (
     Conflict,
     Forbidden,
@@ -49,8 +49,7 @@ T = TypeVar("T")
 logger = structlog.get_logger("hookgw.cancelling")
 
 
-@dataclass(eq=False, repr=False)
-class Cancellations:
+class Cancellations(Collaborator):
     _registry: Registry
     _store: Store
     _dispatcher: Dispatcher

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -14,6 +13,7 @@ from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.replay import Replays
 from hookgw.events.accept import EventIntake
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, NotFound
 from hookgw.kernel.masking import with_masked_user
 from hookgw.records.audit import Actor, AuditAction
@@ -52,8 +52,7 @@ class Origin(NamedTuple):
     actor: Actor | None = None
 
 
-@dataclass(eq=False, repr=False)
-class EditedDeliveries:
+class EditedDeliveries(Collaborator):
     _registry: Registry
     _history: DeliveryHistory
     _intake: EventIntake

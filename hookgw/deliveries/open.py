@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from hookgw.core.open import Core
 from hookgw.deliveries.bulk import BulkJobs
@@ -18,8 +18,7 @@ from hookgw.events.accept import EventIntake
 from hookgw.fleet.lane_pauses import LanePauses
 
 
-@dataclass(frozen=True, eq=False)
-class Deliveries:
+class Deliveries(msgspec.Struct, frozen=True, eq=False):
     service: DeliveryService
     replays: Replays
     cancellations: Cancellations

@@ -10,7 +10,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
@@ -25,6 +24,7 @@ from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.core.registry import Registry
 from hookgw.core.this_node import ThisNode
 from hookgw.deliveries.pull_requests import Acknowledgement, Pull
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.sentences import Sentence
@@ -99,8 +99,7 @@ class Cursor(NamedTuple):
         return f"c{self.position:x}.{self.seq:x}.{self.webhook:08x}.{self.generation}"
 
 
-@dataclass(eq=False, repr=False)
-class Pulls:
+class Pulls(Collaborator):
     """Hands deliveries to receivers that fetch, and takes their acknowledgements."""
 
     _registry: Registry

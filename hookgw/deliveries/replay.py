@@ -7,7 +7,6 @@ half-way.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -22,6 +21,7 @@ from hookgw.core.registry import Registry
 from hookgw.core.turns import instance_turn
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.selection import check_label, details_of, limited, receivers
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.lanes.store_retry import FIRST_WAIT, LAST_STORE_WAIT
 from hookgw.records.audit import AuditAction, AuditEntry
@@ -43,8 +43,7 @@ ROOM_WAIT = 1.0
 logger = structlog.get_logger("hookgw.resending")
 
 
-@dataclass(eq=False, repr=False)
-class Replays:
+class Replays(Collaborator):
     _registry: Registry
     _store: Store
     _history: DeliveryHistory

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -14,6 +13,7 @@ from hookgw.delivery.http import response
 from hookgw.delivery.http.errors import Blocked, DeliveryError, NoAttempt
 from hookgw.delivery.http.stream import Stream, StreamBroken
 from hookgw.delivery.http.transport import MAX_ANSWER, LaneTransport
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, user_of
 from hookgw.kernel.schemes import no_plugin
@@ -72,8 +72,7 @@ class DestinationStream:
             self._on_close()
 
 
-@dataclass(eq=False, repr=False)
-class PluginAttempt:
+class PluginAttempt(Collaborator):
     """One attempt; :class:`~hookgw.records.destinations.OutgoingDelivery` has the contract.
 
     Args:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -31,6 +30,7 @@ from hookgw.core.metrics import Metrics
 from hookgw.core.registry import Registry
 from hookgw.events.append_turns import AppendTurns
 from hookgw.events.requests import DATA_TOO_LONG, EVENT_ID_FORM, Batch, CheckedEvent
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from hookgw.kernel.json_text import check_values
 from hookgw.kernel.long_json import finish
@@ -79,8 +79,7 @@ class SeesStates(Protocol):
     def note(self, event: Event) -> object: ...
 
 
-@dataclass(eq=False, repr=False)
-class EventIntake:
+class EventIntake(Collaborator):
     """Accepts events.
 
     Args:

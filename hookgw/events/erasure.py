@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -27,6 +26,7 @@ from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.fleet.lane_pauses import LanePauses
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.store_retry import retry_until_readable
@@ -54,8 +54,7 @@ FREED_BEFORE = (
 """The warning for the caller of an erasure if pages of the file were freed before they were overwritten."""
 
 
-@dataclass(eq=False, repr=False)
-class Erasures:
+class Erasures(Collaborator):
     _registry: Registry
     _store: Store
     _dispatcher: Dispatcher

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from hookgw.core.open import Core
 from hookgw.events.accept import EventIntake, SeesStates
@@ -13,8 +14,7 @@ from hookgw.records.events import Event
 from hookgw.records.instances import Instance
 
 
-@dataclass(frozen=True, eq=False)
-class Events:
+class Events(msgspec.Struct, frozen=True, eq=False):
     intake: EventIntake
     erasures: Erasures
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -33,6 +32,7 @@ import trio
 
 from hookgw.core.backlog import Backlog, Need
 from hookgw.fleet.fleet_node import FleetNode
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.fleet import BacklogNews, SharedBacklog
 from hookgw.store.records import PendingChange
@@ -64,8 +64,7 @@ UNKNOWN = -1
 """The number of a node of which nothing was heard yet."""
 
 
-@dataclass(eq=False, repr=False)
-class BacklogExchange:
+class BacklogExchange(Collaborator):
     """Tells other nodes this node's changes of the backlog, and hears of theirs.
 
     Args:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import trio
 
 from hookgw.core.this_node import Answer
 from hookgw.fleet.lease import HEARTBEAT
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable
 
 ANSWER_AFTER = 8.0
 """Seconds after which a call is answered for the database."""
 
 
-@dataclass(eq=False)
-class _Call:
+class _Call(Collaborator):
     answer: Answer
     scope: trio.CancelScope
     since: float

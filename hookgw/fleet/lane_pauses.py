@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from uuid import uuid4
 
 import msgspec
@@ -25,6 +24,7 @@ import trio
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.fleet.all_nodes import AllNodes, Gathered, Question
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.records.registrations import is_global
 
@@ -94,8 +94,7 @@ class _Requested:
         self.waits_for: set[str] = set()
 
 
-@dataclass(eq=False, repr=False)
-class LanePauses:
+class LanePauses(Collaborator):
     """Pauses lanes on other nodes, and for them.
 
     Args:

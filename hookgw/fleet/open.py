@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from hookgw.config.settings import FleetSettings
@@ -31,8 +31,7 @@ async def open_node(settings: FleetSettings, store: Store) -> AsyncIterator[This
         nursery.cancel_scope.cancel()
 
 
-@dataclass(frozen=True, eq=False)
-class Fleet:
+class Fleet(msgspec.Struct, frozen=True, eq=False):
     peers: Peers | None
     lane_pauses: LanePauses
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import httpx
 import structlog
@@ -18,6 +17,7 @@ import trio
 
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.lease import HEARTBEAT
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView
 
 PROBE_AFTER = 2.0
@@ -31,8 +31,7 @@ FINISH_WITHIN = 2.0
 logger = structlog.get_logger("hookgw.fleet")
 
 
-@dataclass(eq=False)
-class _Call:
+class _Call(Collaborator):
     node: FleetMember
     shard: int | None
     scope: trio.CancelScope

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import httpx
 
@@ -14,14 +13,14 @@ from hookgw.config.settings import Settings
 from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.peer_calls import PeerCalls
+from hookgw.kernel.collaborator import Collaborator
 
 PEER_TIMEOUT = httpx.Timeout(120.0, connect=2.0)
 """Of calls to nodes that live. A connector may take a minute; a stream says something every few seconds."""
 PEER_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=5.0)
 
 
-@dataclass(frozen=True)
-class Peers:
+class Peers(Collaborator):
     """The other nodes of a fleet.
 
     Attributes:

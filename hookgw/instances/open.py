@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from hookgw.auth.media_links import MediaLinks
 from hookgw.core.ingest_url import IngestUrls
@@ -18,8 +18,7 @@ from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 
 
-@dataclass(frozen=True, eq=False)
-class Instances:
+class Instances(msgspec.Struct, frozen=True, eq=False):
     service: InstanceService
     states: ConnectionStates
     connectors: Connectors

@@ -7,7 +7,6 @@ nothing arrives. Nobody but hookgw can notice that, because there is no failure 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import structlog
@@ -17,6 +16,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.registry import Registry
 from hookgw.instances.connectors.states import ConnectionStates
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.kernel.units import Duration
 from hookgw.records.connectors import ConnectionState
@@ -65,8 +65,7 @@ class _Watched:
         self.seen_at = now
 
 
-@dataclass(eq=False, repr=False)
-class QuietWatch:
+class QuietWatch(Collaborator):
     """Counts the events of instances, and reports those that are quiet, and those that are heard again.
 
     Args:

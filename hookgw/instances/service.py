@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -24,6 +23,7 @@ from hookgw.instances.connectors.calls import calls_of
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import LOGGED_OUT, ConnectorSession
 from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
 from hookgw.kernel.randomness import random_hex
 from hookgw.plugins.hooks import Hooks
@@ -54,8 +54,7 @@ class CreatedInstance(NamedTuple):
     registration: Registration | None
 
 
-@dataclass(eq=False, repr=False)
-class InstanceService:
+class InstanceService(Collaborator):
     """The calls that change instances, or show them.
 
     Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed; and ``NotFound``

@@ -32,7 +32,7 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Kind:
     """The values that a field takes. In a form it is JSON; the subclasses are kinds that are not.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from hookgw.core.open import Core
 from hookgw.keys.portal import PortalLinks
 from hookgw.keys.service import KeyService
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Keys:
+class Keys(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     service: KeyService
     portal: PortalLinks
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from hookgw.core.access import OUT_OF_TAG, check_reach
 from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Forbidden, ForeignKey, Invalid, NotFound, Unauthorized
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
@@ -42,8 +42,7 @@ MAX_MADE = 100
 """The most of these that one of them has made, directly or not: it must not use up the room of others."""
 
 
-@dataclass(eq=False, repr=False)
-class KeyService:
+class KeyService(Collaborator):
     """The calls that change keys.
 
     ``scope`` is the name of the keys' instance, ``None`` for global keys. The caller has checked that the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +13,7 @@ from hookgw.fair import Claim, Share
 from hookgw.instances.connectors.media_download import MediaDownload
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, NotSupported, TooManyRequests, Unavailable
 from hookgw.kernel.units import Size
 from hookgw.records.inline_media import MEDIA_PATH
@@ -28,8 +28,7 @@ RATE = 50
 """Downloads of one instance's files per second, with bursts of twice as many: each asks the network."""
 
 
-@dataclass(eq=False, repr=False)
-class MediaDownloads:
+class MediaDownloads(Collaborator):
     """Opens links.
 
     Args:

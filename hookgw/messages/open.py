@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from hookgw.core.open import Core
 from hookgw.deliveries.history import DeliveryHistory
@@ -13,8 +13,7 @@ from hookgw.messages.service import MessageService
 from hookgw.messages.stored_messages import StoredMessages
 
 
-@dataclass(frozen=True, eq=False)
-class Messages:
+class Messages(msgspec.Struct, frozen=True, eq=False):
     service: MessageService
     chats: ChatSearch
     media: MediaDownloads

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +13,7 @@ from hookgw.deliveries.history import DeliveryHistory
 from hookgw.instances.connectors.media_download import MediaDownload
 from hookgw.instances.connectors.outgoing_call import call_in_time
 from hookgw.instances.connectors.runner import Connectors
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.changes import CHANGES, Changes, identity_of, read_change
@@ -143,8 +143,7 @@ _content_of = msgspec.json.Decoder(Content, float_hook=float).decode
 _status_of = msgspec.json.Decoder(_Status).decode
 
 
-@dataclass(eq=False, repr=False)
-class StoredMessages:
+class StoredMessages(Collaborator):
     """Finds messages, and their files.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from hookgw.config.folders import make_folder
 from hookgw.config.settings import StorageSettings
 from hookgw.core.audit import Audit
 from hookgw.core.jobs import Jobs, RunningJob
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
 from hookgw.kernel.times import rfc3339
 from hookgw.records.audit import AuditAction
@@ -36,8 +36,7 @@ class Backup(NamedTuple):
     job: Job
 
 
-@dataclass(eq=False, repr=False)
-class BackupService:
+class BackupService(Collaborator):
     """Makes backups, one at a time."""
 
     _store: Store

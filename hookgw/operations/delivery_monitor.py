@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
 
 import structlog
 
@@ -12,6 +11,7 @@ from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.registry import Registry
 from hookgw.deliveries.stuck_lanes import StuckLanes
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import (
     DELIVERED_OUTCOME,
@@ -29,8 +29,7 @@ from hookgw.webhooks.auto_disable import AutoDisable
 logger = structlog.get_logger("hookgw.delivery")
 
 
-@dataclass(eq=False, repr=False)
-class DeliveryMonitor:
+class DeliveryMonitor(Collaborator):
     """The monitor of all lanes; see :class:`hookgw.lanes.services.LaneMonitor`."""
 
     _registry: Registry

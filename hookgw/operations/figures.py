@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import structlog
 import trio
@@ -13,6 +12,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.core.access import names_within
 from hookgw.core.backlog import Backlog
 from hookgw.core.registry import Registry
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Invalid, StorageUnavailable
 from hookgw.records.api_keys import Principal
 from hookgw.records.figures import (
@@ -42,8 +42,7 @@ FRESH = 10.0
 """Seconds for which a fold is new enough for a reader."""
 
 
-@dataclass(eq=False, repr=False)
-class FigureService:
+class FigureService(Collaborator):
     """Reads figures.
 
     What happened is in them at most :data:`FRESH` seconds later; how old the oldest pending delivery was is

@@ -6,7 +6,6 @@ In a fleet, every node is asked for them, and :mod:`hookgw.operations.views` put
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -21,6 +20,7 @@ from hookgw.fleet.all_nodes import Answers, Question
 from hookgw.instances.connectors.states import Account, Closing, ConnectionReport, ConnectionStates
 from hookgw.instances.quiet import QuietWatch, Sign
 from hookgw.instances.service import InstanceService
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, HookgwError
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.sentences import Sentence
@@ -319,8 +319,7 @@ SIGNS = Question("signs", SignsAsked, SignsPart)
 SEND = Question("send", SendAsked, SendPart)
 
 
-@dataclass(eq=False, repr=False)
-class NodeReports:
+class NodeReports(Collaborator):
     """Answers for this node.
 
     Args:

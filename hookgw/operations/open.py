@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from hookgw.core.open import Core
 from hookgw.deliveries.bulk import PARTS
@@ -22,8 +22,7 @@ from hookgw.operations.views import Views
 from hookgw.webhooks.auto_disable import AutoDisable
 
 
-@dataclass(frozen=True, eq=False)
-class Operations:
+class Operations(msgspec.Struct, frozen=True, eq=False):
     monitor: DeliveryMonitor
     activity: Activity
     figures: FigureService

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 import trio
@@ -19,6 +18,7 @@ from hookgw.deliveries.stuck_lanes import StuckLanes
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.operations.causes import cause_of_closing, cause_of_disabling, cause_of_failure, host_of
 from hookgw.records.connectors import ConnectionState
@@ -32,8 +32,7 @@ from hookgw.webhooks.auto_disable import AutoDisable
 _AT_ONCE = 200
 
 
-@dataclass(eq=False, repr=False)
-class Problems:
+class Problems(Collaborator):
     """Finds problems in the work of this process.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -13,6 +12,7 @@ import trio
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import Audit, acting_as, current_actor
 from hookgw.fleet.all_nodes import Question
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import HookgwError, Invalid, NotFound
 from hookgw.records.audit import Actor, AuditAction
 from hookgw.records.instances import Instance
@@ -114,8 +114,7 @@ class Repairs:
             await self._instances.connect(instance)
 
 
-@dataclass(eq=False, repr=False)
-class Mutes:
+class Mutes(Collaborator):
     """The groups of problems that are muted, by their ids, for all nodes.
 
     Args:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, NoReturn
 
@@ -21,6 +20,7 @@ from hookgw.deliveries.service import DeliveryService
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.quiet import QuietWatch
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, LaneElsewhere, NotFound, Unavailable
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.operations.node_reports import (
@@ -99,8 +99,7 @@ class Lanes(NamedTuple):
     silent: list[str]
 
 
-@dataclass(eq=False, repr=False)
-class InstanceConnections:
+class InstanceConnections(Collaborator):
     """The connections of instances.
 
     Args:
@@ -177,8 +176,7 @@ class Overview(NamedTuple):
     codes: int = 0
 
 
-@dataclass(eq=False, repr=False)
-class Views:
+class Views(Collaborator):
     """The lists and pages that concern all nodes."""
 
     nodes: AllNodes

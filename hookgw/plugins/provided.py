@@ -11,9 +11,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.schemes import RESERVED_SCHEMES
 from hookgw.plugins.boundary import WrongResult
@@ -59,8 +59,7 @@ OPTIONAL_METHODS = {
 _SHOWN = 80
 
 
-@dataclass
-class CheckedConnector:
+class CheckedConnector(Collaborator):
     """The parts of a connector, read once: an attribute of a plugin's object may be a property."""
 
     name: str

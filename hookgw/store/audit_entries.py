@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NamedTuple, Protocol
 
@@ -11,6 +10,7 @@ import msgspec
 import trio
 
 from hookgw.kernel.audited import FieldChange
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Invalid
 from hookgw.records.audit import Actor, AuditEntry
 from hookgw.records.sentences import CURSOR_OF_PAGE
@@ -84,8 +84,7 @@ class AuditStatements(Protocol[C_contra, Tx_contra]):
     def remove_oldest_of(self, transaction: Tx_contra, instance: str, count: int) -> int: ...
 
 
-@dataclass(eq=False, repr=False)
-class SteppedAudit(Generic[C, Tx]):
+class SteppedAudit(Collaborator, Generic[C, Tx]):
     """The audit; see :class:`hookgw.store.AuditLog`."""
 
     _commits: GroupCommit[Tx]

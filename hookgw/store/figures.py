@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, Generic, NamedTuple, Protocol
@@ -30,6 +29,7 @@ from typing import Any, Generic, NamedTuple, Protocol
 import msgspec
 import trio
 
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.records.figures import FIVE_MINUTES, GATEWAY, MINUTE, FigureCounts, Holder
 from hookgw.records.instances import is_retired
 from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
@@ -138,8 +138,7 @@ class FigureStatements(Protocol[C_contra, Tx_contra]):
         """Return since when the oldest pending delivery of each registration is pending."""
 
 
-@dataclass(eq=False, repr=False)
-class SteppedFigures(Generic[C, Tx]):
+class SteppedFigures(Collaborator, Generic[C, Tx]):
     """Figures over time; see :class:`hookgw.store.FigureStore`."""
 
     _commits: GroupCommit[Tx]

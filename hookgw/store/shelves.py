@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import shelve
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.api_keys import Key
 from hookgw.records.audit import AuditEntry
@@ -54,8 +54,7 @@ class RecordStatements(Protocol[C_contra, Tx_contra]):
         """Make the waiting deliveries of a registration due at once; return how many there were."""
 
 
-@dataclass(eq=False, repr=False)
-class ShelvedRecords(Generic[C, Tx]):
+class ShelvedRecords(Collaborator, Generic[C, Tx]):
     """The records; see :class:`hookgw.store.Records`. Without a cipher they are in the clear."""
 
     _commits: GroupCommit[Tx]

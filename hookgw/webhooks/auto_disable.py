@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +15,7 @@ from hookgw.core.audit import acting_as
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.lanes.retry_policy import policy_of
 from hookgw.records.audit import HOOKGW
@@ -49,8 +49,7 @@ class _Failing(NamedTuple):
     error: str | None = "The last attempts failed; none was made since hookgw started."
 
 
-@dataclass(eq=False, repr=False)
-class AutoDisable:
+class AutoDisable(Collaborator):
     """Watches how long registrations have been failing, and disables them.
 
     Pending deliveries of a disabled registration become dead letters, which can be replayed once the receiver

@@ -12,7 +12,6 @@ before any lane of the registration starts.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -26,6 +25,7 @@ from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.core.turns import instance_turn
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, StorageUnavailable
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
@@ -73,8 +73,7 @@ class Found(msgspec.Struct, frozen=True):
     is_complete: bool = True
 
 
-@dataclass(eq=False, repr=False)
-class Backfills:
+class Backfills(Collaborator):
     _registry: Registry
     _store: Store
     _jobs: Jobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from hookgw.core.open import Core
 from hookgw.webhooks.auto_disable import AutoDisable
@@ -10,8 +10,7 @@ from hookgw.webhooks.backfills import Backfills
 from hookgw.webhooks.service import CreateInstance, RegistrationService
 
 
-@dataclass(frozen=True, eq=False)
-class Webhooks:
+class Webhooks(msgspec.Struct, frozen=True, eq=False):
     service: RegistrationService
     auto_disable: AutoDisable
     backfills: Backfills

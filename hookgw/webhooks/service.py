@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -18,6 +17,7 @@ from hookgw.core.shielded import completes
 from hookgw.delivery.http.errors import NoAttempt
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.kernel.rules import check_destination
 from hookgw.kernel.schemes import is_http
@@ -77,8 +77,7 @@ class CreateInstance(Protocol):
     ) -> Awaitable[HasRegistration]: ...
 
 
-@dataclass(eq=False, repr=False)
-class RegistrationService:
+class RegistrationService(Collaborator):
     """The calls that change registrations, or show them.
 
     Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed. Every method for

@@ -8,7 +8,6 @@ line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -16,6 +15,7 @@ import trio
 
 from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of
 from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, PluginFailed
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.connectors import ConnectionState
@@ -50,8 +50,7 @@ class ChatLines:
             self._last[chat] = last
 
 
-@dataclass(eq=False, repr=False)
-class ChatLinePlace:
+class ChatLinePlace(Collaborator):
     """A message in line.
 
     Attributes:

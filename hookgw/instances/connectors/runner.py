@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -34,6 +33,7 @@ from hookgw.instances.connectors.session import (
     no_coverage,
 )
 from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import (
     Conflict,
     HookgwError,
@@ -76,8 +76,7 @@ class _Running(NamedTuple):
     logged_out: Callable[[str, str], Awaitable[None]]
 
 
-@dataclass(eq=False, repr=False)
-class Connectors:
+class Connectors(Collaborator):
     """Runs the connectors of instances.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import httpx
@@ -12,6 +11,7 @@ import trio
 
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.connection import Origin
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.json_text import decode_strict
 
 PATIENCE = 1.0
@@ -102,8 +102,7 @@ def recognise(connector: str, response: httpx.Response) -> tuple[bool, str | Non
     return _PRODUCTS[connector].recognise(response, answer)
 
 
-@dataclass(eq=False, repr=False)
-class ServerSearch:
+class ServerSearch(Collaborator):
     """Asks the candidates, and nobody else.
 
     Args:

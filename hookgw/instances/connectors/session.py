@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
@@ -20,6 +19,7 @@ from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.instances.connectors.inbound_media import InboundMedia
 from hookgw.instances.connectors.network_request import refuse_request
 from hookgw.instances.fields import SETTINGS
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Invalid, TooManyRequests, Unavailable
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.long_json import finish
@@ -88,8 +88,7 @@ class EventRules(NamedTuple):
     max_data: int
 
 
-@dataclass(eq=False, repr=False)
-class ConnectorSession:
+class ConnectorSession(Collaborator):
     """One connected instance. Connectors see it as :class:`hookgw.records.connectors.Session`.
 
     Attributes:

@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +27,7 @@ import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.file_presence import is_there
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.kernel.sentences import Sentence
 from hookgw.store.sqlite.database import start_errors
@@ -58,8 +58,7 @@ Progress = Callable[[int, int], None]
 sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
-@dataclass(eq=False, repr=False)
-class OnlineBackup:
+class OnlineBackup(Collaborator):
     """Copies the data file with the connection that writes. ``in_use`` is held by the thread that uses it."""
 
     _writer: sqlite3.Connection

@@ -14,7 +14,6 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +22,7 @@ import structlog
 import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.records import StoreObserver
@@ -50,8 +50,7 @@ DAMAGE_REST = 10
 """After a long check, the rest is this many times as long: deliveries use the disk."""
 
 
-@dataclass(eq=False, repr=False)
-class FileWatch:
+class FileWatch(Collaborator):
     """Watches the data file for as long as :meth:`run` runs."""
 
     _file: OpenFile

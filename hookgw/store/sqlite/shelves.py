@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 
 from hookgw.records.jobs import Job
 from hookgw.store.shelves import ShelvedRecords, Table
@@ -30,7 +29,6 @@ def rename_instance(transaction: Transaction, old: str, new: str) -> None:
     transaction.names.rename(of_instance(old), of_instance(new))
 
 
-@dataclass(eq=False, repr=False)
 class SqliteRecords(ShelvedRecords[sqlite3.Connection, Transaction]):
     _numbers: SequenceNumbers
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ import trio
 from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.tasks import TaskFailed, run_contained
 from hookgw.config.settings import ServerSettings
+from hookgw.kernel.collaborator import Collaborator
 from hookgw.web.server.certificates import Certificates
 from hookgw.web.server.client import Address
 from hookgw.web.server.client_timeouts import ClientTimeouts
@@ -65,8 +65,7 @@ async def serve(
             server.stop()
 
 
-@dataclass(eq=False, repr=False)
-class Server:
+class Server(Collaborator):
     """The connections of one call of :func:`serve`."""
 
     _app: Application
