@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hookgw.command.without_rich  # noqa: F401  # isort: skip -- before structlog
+import hookgw.command.lean_imports  # noqa: F401  # isort: skip -- before structlog
 
 import signal
 import sys
