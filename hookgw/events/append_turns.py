@@ -54,7 +54,8 @@ class _WaitingTurn(Turn, eq=False, kw_only=True):
 
 class AppendTurns:
     def __init__(self) -> None:
-        self._size = float(_FIRST)
+        self.size = float(_FIRST)
+        """The rows of a wave."""
         # The wave: how many of its rows are not on disk yet. If it was let in all at once, also its size and
         # the time, from which its speed is measured.
         self._rows = 0
@@ -62,10 +63,6 @@ class AppendTurns:
         self._on_their_way = PerHolder[str]()
         # While anything waits, a wave is on its way.
         self._waiting = Turns[str, _WaitingTurn]()
-
-    @property
-    def wave_size(self) -> int:
-        return int(self._size)
 
     def begin_nowait(self, instance: str, rows: int) -> Turn | None:
         """Return the turn of an append of about so many rows; ``None`` if it must :meth:`begin` and wait.
@@ -77,7 +74,7 @@ class AppendTurns:
         waits = self._rows and self._waiting.first_of(instance)
         if not waits and self._on_their_way.take_within(instance, turn.rows, FEW):
             return turn
-        if self._rows < self._size and not self._waiting:
+        if self._rows < self.size and not self._waiting:
             self._join_wave(turn)
             return turn
         return None
@@ -114,8 +111,8 @@ class AppendTurns:
             rows, began = self._began
             if now > began:
                 measured = min(max(rows * DELAY / (now - began), FEWEST), MOST)
-                self._size += (measured - self._size) * _WEIGHT
-        while self._waiting and self._rows < self._size:
+                self.size += (measured - self.size) * _WEIGHT
+        while self._waiting and self._rows < self.size:
             turn = self._waiting.pop()
             self._join_wave(turn)
             turn.waiter.wake()

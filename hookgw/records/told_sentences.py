@@ -217,7 +217,7 @@ def sentence_text(text: str) -> str:
     if isinstance(text, Sentence) and text.id != TEXT:
         template = by_context(language).get(text.id)
         return str(text) if template is None else _filled(template, text.values)
-    return _retold(str(text), language)
+    return retold(str(text), language)
 
 
 def text_of_error(id_: str, values: Mapping[str, Any], english: str) -> str:
@@ -237,7 +237,7 @@ def text_of_error(id_: str, values: Mapping[str, Any], english: str) -> str:
 def _filled(template: str, values: Mapping[str, Any]) -> str:
     at = str(values.get("at", ""))
     place = at.removesuffix(": ")
-    told = _retold(place, current_language()) + at.removeprefix(place)
+    told = retold(place, current_language()) + at.removeprefix(place)
     return told + _Values().vformat(template, (), values)
 
 
@@ -247,7 +247,7 @@ class _Values(Formatter):
     def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         value = super().get_value(key, args, kwargs)
         # A phrase has spaces; most names that people give have none.
-        return _retold(value, current_language()) if isinstance(value, str) and " " in value else value
+        return retold(value, current_language()) if isinstance(value, str) and " " in value else value
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         if format_spec == "," and isinstance(value, int | float):
@@ -257,7 +257,7 @@ class _Values(Formatter):
 
 
 @lru_cache(4_096)
-def _retold(text: str, language: str) -> str:
+def retold(text: str, language: str) -> str:
     if _GROUPED.fullmatch(text):
         return swap_signs(text, language)
     with in_language(language):
@@ -269,9 +269,9 @@ def _retold(text: str, language: str) -> str:
         for end in reversed(ends):
             begin = _one(text[:end], language)
             if begin is not None:
-                return f"{begin} {_retold(text[end + 1 :], language)}"
+                return f"{begin} {retold(text[end + 1 :], language)}"
         if ends:
-            return f"{text[: ends[0]]} {_retold(text[ends[0] + 1 :], language)}"
+            return f"{text[: ends[0]]} {retold(text[ends[0] + 1 :], language)}"
         return text
 
 
@@ -280,7 +280,7 @@ def _one(text: str, language: str) -> str | None:
     for template, pattern in _patterns().items():
         matched = pattern.fullmatch(text)
         if matched:
-            values = {name: _retold(value, language) for name, value in matched.groupdict().items()}
+            values = {name: retold(value, language) for name, value in matched.groupdict().items()}
             found = translated(template)
             return found.format_map(values) if values else found
     return None
@@ -304,8 +304,3 @@ def _pattern(template: str) -> str:
         return f"(?P<{name}>{_VALUE})"
 
     return _PLACEHOLDER.sub(value, re.escape(template))
-
-
-def forget_translations() -> None:
-    """Forget what was translated, for tests with another catalogue."""
-    _retold.cache_clear()

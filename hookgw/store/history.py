@@ -179,7 +179,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
 
     def __post_init__(self) -> None:
         self.list_events, self.find_event = self._log.list_events, self._log.find_event
-        self.index_log, self.wait_log_growth = self._log.index, self._log.wait_growth
+        self.wait_log_growth = self._log.wait_growth
 
     @abstractmethod
     async def _remove_excess(self, limit: int, rest: int, now: float) -> int:

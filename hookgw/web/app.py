@@ -93,7 +93,7 @@ class Application:
         server = gateway.settings.server
         self._gateway = gateway
         self._base_path = server.base_path
-        self._fast_paths = fast_paths
+        self.fast_paths = fast_paths
         self._routing: Routing | None = None
         self.routed = trio.Event()
         """Set once there are routes."""
@@ -161,12 +161,12 @@ class Application:
         if refusal is not None:
             await exchange.run(partial(exchange.respond, *refusal))
             return
-        for fast_path in self._fast_paths:
+        for fast_path in self.fast_paths:
             if fast_path.matches(scope):
                 if self._follows_from_head and not (has_middleware or exchange.is_forwarded):
                     of_connection = (REQUEST, "client", "scheme", "server", "state")
                     known = MappingProxyType({k: v for k, v in scope.items() if k not in of_connection})
-                    exchange.notes[AGAIN] = partial(self._respond_again, self._fast_paths, fast_path, known)
+                    exchange.notes[AGAIN] = partial(self._respond_again, self.fast_paths, fast_path, known)
                 async with self._gateway.node.waiting(exchange.answer_for):
                     await fast_path.respond(exchange)
                 return
@@ -197,7 +197,7 @@ class Application:
         """
         routing = self._routing
         if (
-            fast_paths is not self._fast_paths
+            fast_paths is not self.fast_paths
             or self.active.is_full
             or (routing is not None and routing.has_middleware)
         ):
@@ -321,7 +321,7 @@ class Application:
         # Request hooks of plugins must see every request. Their routes may be more exact than a fast path.
         hides_route = any(
             fast_path.matches({"method": method, "path": rule.rule})
-            for fast_path in self._fast_paths
+            for fast_path in self.fast_paths
             for rule in routing.plugin_rules
             for method in rule.methods or ()
         )
@@ -337,11 +337,7 @@ class Application:
         return self._routing
 
     def use_fast_paths(self, *fast_paths: FastPath) -> None:
-        self._fast_paths = fast_paths
-
-    @property
-    def uses_fast_paths(self) -> bool:
-        return bool(self._fast_paths)
+        self.fast_paths = fast_paths
 
     def _count(self, exchange: RequestResponse, status: int) -> None:
         self._gateway.metrics.requested(exchange.route or UNMATCHED, status)

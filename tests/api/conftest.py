@@ -93,7 +93,7 @@ def app(gateway: Gateway) -> Application:
 def either_app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
     """With the fast paths, and without: an ``app`` for what both must do."""
     app = create_app(gateway)
-    assert app.uses_fast_paths
+    assert app.fast_paths
     if request.param == "long":
         app.use_fast_paths()
     return app

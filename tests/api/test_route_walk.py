@@ -97,7 +97,7 @@ def app(request: pytest.FixtureRequest, gateway: Gateway, monkeypatch: pytest.Mo
     """With a plugin's routes; with the fast path of emits, and without."""
     monkeypatch.setattr(gateway.hooks, "routes", RoutesOfAPlugin().routes)
     app = create_app(gateway)
-    assert app.uses_fast_paths
+    assert app.fast_paths
     if request.param == "long":
         app.use_fast_paths()
     return app
@@ -130,7 +130,7 @@ def walk(app: Application, instance: str = "loja1") -> list[Route]:
         )
         for rule in app.routing.url_map.iter_rules()
         for method in sorted(rule.methods or ())
-        if app.uses_fast_paths or rule.rule.startswith(FAST)
+        if app.fast_paths or rule.rule.startswith(FAST)
     ]
 
 
@@ -147,7 +147,7 @@ def told(response: httpx.Response) -> tuple[object, ...]:
 
 async def test_the_walk_sees_everything(app: Application) -> None:
     rules = {route.rule for route in walk(app)}
-    if not app.uses_fast_paths:
+    if not app.fast_paths:
         assert rules == {rule.rule for rule in app.routing.url_map.iter_rules() if rule.rule.startswith(FAST)}
         return
     assert rules == {rule.rule for rule in app.routing.url_map.iter_rules()}
@@ -173,7 +173,7 @@ async def test_the_manual_says_which_calls_need_a_global_key(app: Application) -
         (route.method, re.sub(r"<[^>]+>", "<>", route.rule)): route.need.scope is Scope.EVERYTHING
         for route in walk(app)
     }
-    assert app.uses_fast_paths is (len(said.keys() & needs.keys()) > 90)
+    assert bool(app.fast_paths) is (len(said.keys() & needs.keys()) > 90)
     assert {call for call in said.keys() & needs.keys() if said[call] != needs[call]} == set()
 
 

@@ -20,6 +20,7 @@ from hookgw.store.sqlite import checkpoints
 from tests.bench.parts import DATA, drained, gateway, make_events, receiving, register, scratch
 from tests.bench.results import Result
 from tests.public.webhooks import RegistrationChange
+from tests.support.stores import index_log
 
 INDEX_ROWS = log.INDEX_ROWS
 LANES = 64
@@ -117,7 +118,7 @@ async def _turn(opened: Gateway, count: int, tag: str, *, with_index: bool) -> _
             nursery.start_soon(_accept, opened, row)
     await drained(opened)
     if with_index:
-        await opened.store.index_log()
+        await index_log(opened.store)
     return _Cost((time.process_time() - began) / count * 1e6, (_written() - written) / count)
 
 

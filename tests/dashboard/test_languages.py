@@ -11,7 +11,7 @@ from hookgw import Gateway, Right
 from tests.api.test_route_walk import FILLED
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
 from tests.public.app import Dashboard
-from tests.public.records import forget_translations
+from tests.public.records import retold
 from tests.public.web import AppApplication as Application
 
 BEGIN, END = "⟦", "⟧"
@@ -92,9 +92,9 @@ def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     translations = Planted(getattr(request, "param", ""))
     monkeypatch.setattr("hookgw.kernel.language.catalogue", lambda _: translations)
     monkeypatch.setenv("HOOKGW_LANG", "es")
-    forget_translations()
+    retold.cache_clear()
     yield
-    forget_translations()
+    retold.cache_clear()
 
 
 @pytest.mark.usefixtures("planted")

@@ -32,6 +32,12 @@ def connection_of(store: Store) -> sqlite3.Connection:
     return connection
 
 
+async def index_log(store: Store) -> int:
+    """Write the index of the log for all events so far, which is otherwise done behind the commits."""
+    count: int = await store.wait_log_growth.__self__.index()  # type: ignore[attr-defined]
+    return count
+
+
 def background_of(store: Store) -> Any:
     """Return what reads the data file for hookgw itself, rather than for a list."""
     return store._background  # type: ignore[attr-defined]

@@ -58,13 +58,6 @@ class History(Protocol):
     ) -> EventReport | None:
         """Return an event of an instance's log, by its id, with its deliveries."""
 
-    async def index_log(self) -> int:
-        """Write the index of the log for all events so far, which is otherwise done behind the commits.
-
-        Returns:
-            For how many.
-        """
-
     async def wait_log_growth(self) -> None:
         """Wait until events without a delivery have grown by a quarter of their limit since the last return.
 

@@ -244,7 +244,7 @@ async def test_request_hooks_of_plugins_see_emits(
     plugin = Hook(where)
     monkeypatch.setattr(gateway.hooks, "routes", plugin.routes)
     app = create_app(gateway)
-    assert not app.uses_fast_paths
+    assert not app.fast_paths
     async with open_client(app, nursery) as client:
         assert (await client.post(path, json=one(), headers={"apikey": "wrong"})).status_code == 401
         assert plugin.heard == refused

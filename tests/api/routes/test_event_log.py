@@ -14,6 +14,7 @@ from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_deliveries import emit_to
 from tests.api.test_app import shape_of
 from tests.public.web import AppApplication as Application
+from tests.support.stores import index_log
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ async def test_a_list_of_several_instances(
     three: httpx.AsyncClient, gateway: Gateway, is_indexed: bool
 ) -> None:
     if is_indexed:
-        await gateway.store.index_log()
+        await index_log(gateway.store)
     for limit in (1, 4, 100):
         assert await listed(three, f"limit={limit}") == IN_ORDER[::-1]
         assert await listed(three, f"limit={limit}&order=oldest") == IN_ORDER

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, two_nodes
 from tests.support.postgres import PostgresServer
+from tests.support.stores import index_log
 
 
 async def read(asked: Node, path: str, *, key: str = KEY, **query: Any) -> tuple[list[str], str | None]:
@@ -47,6 +48,6 @@ async def test_a_list_has_the_events_of_both_nodes(
                 assert await read_all(nodes, f"/event/list/{name}", kind="CALL") == ours
             # Whether the index has them or not yet.
             assert await read_all(nodes, f"/event/list/{OF_B}", chat="551198888771") == ["e3", "e7"]
-            await nodes[0].gateway.store.index_log()
+            await index_log(nodes[0].gateway.store)
         found = await b.call("GET", f"/event/find/{OF_A}/e1")
         assert (found["event"]["id"], found["note"]) == ("e1", "No webhook wanted it.")

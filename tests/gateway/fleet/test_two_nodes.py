@@ -104,7 +104,7 @@ async def node(
         trio.open_nursery() as nursery,
     ):
         scope, app = trio.CancelScope(), create_app(gateway)
-        assert app.uses_fast_paths, "the forwarding is no hook of a plugin's"
+        assert app.fast_paths, "the forwarding is no hook of a plugin's"
 
         async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:  # noqa: ASYNC128 -- serve() calls it
             # Its own: a test that ends it goes on.

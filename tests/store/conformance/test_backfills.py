@@ -25,6 +25,7 @@ from tests.store.support import (
     settle,
     to,
 )
+from tests.support.stores import index_log
 
 NAMES = [f"e{number}" for number in range(7)]
 MANY = 10_000
@@ -317,7 +318,7 @@ async def test_an_event_stays_for_as_long_as_the_delivery_is_pending(store: Stor
 async def test_events_with_and_without_entries_in_the_log(store: Store) -> None:
     await elsewhere(store, *NAMES[:3])
     await store.append(to("own"))
-    await store.index_log()
+    await index_log(store)
     await elsewhere(store, *NAMES[3:5], instance="other")
     await elsewhere(store, *NAMES[5:])
     found = await store.find_missed(asked(), None)

@@ -17,6 +17,7 @@ from tests.public.records import DeliverySelection, Event
 from tests.public.store import Append, EventQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import dead, delivered, event, seqs_of, settle, to
+from tests.support.stores import index_log
 
 KEEP = 2**40
 ANA = "5511988887777@s.whatsapp.net"
@@ -53,7 +54,7 @@ async def events_of(store: Store, instance: str | None = "shop", **query: Any) -
 
 async def index(store: Store) -> None:
     """Write the entries of all events, as happens behind the commits."""
-    await store.index_log()
+    await index_log(store)
 
 
 ORDERS = pytest.mark.parametrize("is_oldest_first", [True, False])

@@ -14,6 +14,7 @@ from tests.public.records import Settlement
 from tests.public.store import Append, EventPage, EventQuery
 from tests.store.support import AT, LANE, attempt, event, failed, ids_of, report, seqs_of, settle, to
 from tests.support.postgres import PostgresServer
+from tests.support.stores import index_log
 
 
 def test_nodes_that_start_together_make_the_tables_once(postgres: PostgresServer) -> None:
@@ -95,7 +96,7 @@ async def test_a_log_from_another_server_keeps_its_order_and_refuses_cursors(
     async with open_store(database, clock=Clock()) as store:
         for name in ("e1", "e2", "e3"):
             await store.append([Append(event(name), ())])
-        await store.index_log()
+        await index_log(store)
         cursor = (await store.list_events(EventQuery(instance="shop", limit=1))).cursor
     # As a dump has it: the last event was committed first, by a server that has made many transactions more.
     connection.execute("UPDATE events SET xid = 1000000000000 - seq")
@@ -106,7 +107,7 @@ async def test_a_log_from_another_server_keeps_its_order_and_refuses_cursors(
                 await store.list_events(EventQuery(instance="shop", cursor=cursor))
             assert log_ids(await store.list_events(query))[:3] == ["e3", "e2", "e1"]
             await store.append([Append(event("e4"), ())])
-            await store.index_log()
+            await index_log(store)
             page = await store.list_events(query)
             assert log_ids(page) == ["e3", "e2", "e1", "e4"]
             first = await store.list_events(EventQuery(instance="shop", is_oldest_first=True, limit=1))
@@ -144,7 +145,7 @@ async def test_tables_of_version_5(database: Server, connection: psycopg.Connect
         assert log_ids(before) == ["e1", "e2"]
         assert before.events[-1].accepted_at < before.begins_at
         await store.append(to("e3"))
-        await store.index_log()
+        await index_log(store)
         page = await store.list_events(query)
         assert log_ids(page) == ["e1", "e2", "e3"]
         assert page.events[-1].accepted_at >= page.begins_at == before.begins_at

@@ -13,6 +13,7 @@ from tests.public.sqlite import RecentEvents
 from tests.public.store import EventQuery
 from tests.store.sqlite.support import opened
 from tests.store.support import to
+from tests.support.stores import index_log
 
 
 def rows(*seqs: int, data: bytes = b"{}") -> list[tuple[Any, ...]]:
@@ -61,12 +62,12 @@ async def test_the_index_does_not_read_back_what_was_just_written(
     path = tmp_path / "hookgw.db"
     async with opened(path) as store:
         await store.append(to("first"))
-        await store.index_log()
+        await index_log(store)
     async with opened(path) as store:
         await store.append(to(*(f"e{number}" for number in range(8))))
         await store.append(to("e3", "last"))
         # The statement for the end of the log; it would fail on events.
         monkeypatch.setattr(sqlite_log, "_PAYLOADS", "SELECT no_column")
-        await store.index_log()
+        await index_log(store)
         page = await store.list_events(EventQuery(instance="shop", is_oldest_first=True))
     assert [one.event.id for one in page.events] == ["first", *(f"e{number}" for number in range(8)), "last"]

@@ -23,6 +23,7 @@ from tests.public.store import Append, EventQuery, Store
 from tests.store.sqlite.previous_version import NAMES, Name, PendingDelivery, Truth, load_truth, unpack
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import dead, event, pending, seqs_of, settle, to
+from tests.support.stores import index_log
 
 
 @pytest.fixture
@@ -316,7 +317,7 @@ async def test_the_log_begins_at_the_upgrade(tmp_path: Path, version: int) -> No
     instance = truth.instances[0]
     query = EventQuery(instance=instance, is_oldest_first=True, limit=1000)
     async with opened(path) as store:
-        await store.index_log()
+        await index_log(store)
         before = await store.list_events(query)
         assert before.events
         assert max(one.accepted_at for one in before.events) < before.begins_at
