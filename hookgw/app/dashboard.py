@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from hookgw.core.access import reaches
 from hookgw.deliveries.pages.compare import ComparePage
 from hookgw.deliveries.pages.deliveries import DeliveriesPage
 from hookgw.deliveries.pages.delivery import DeliveryPage
@@ -28,7 +26,6 @@ from hookgw.operations.pages.plugin_pages import PluginPages
 from hookgw.operations.pages.system import SystemPage
 from hookgw.site.sign_in import SignIn
 from hookgw.site.site import Site
-from hookgw.site.streams import Streams
 
 if TYPE_CHECKING:
     from quart import Blueprint
@@ -44,34 +41,29 @@ SLICES = tuple(
 
 
 class Dashboard:
-    """The dashboard of one gateway.
-
-    Attributes:
-        streams: the live parts of pages; close them when the server stops.
-    """
+    """The dashboard of one gateway."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.site = site = Site(gateway, SLICES)
-        self.streams = Streams(gateway.sessions, gateway.node.holds, partial(reaches, gateway.registry))
         SignIn(site)
         # In the order of the navigation.
-        OverviewPage(site, self.streams)
+        OverviewPage(site)
         FiguresPage(site)
-        InstancesPage(site, self.streams)
-        InstancePage(site, self.streams)
-        ChatsPage(site, self.streams)
-        CodesPage(site, self.streams)
-        EventsPage(site, self.streams)
-        DeliveriesPage(site, self.streams)
-        DeliveryPage(site, self.streams)
+        InstancesPage(site)
+        InstancePage(site)
+        ChatsPage(site)
+        CodesPage(site)
+        EventsPage(site)
+        DeliveriesPage(site)
+        DeliveryPage(site)
         ComparePage(site)
-        LanesPage(site, self.streams)
+        LanesPage(site)
         LaneActions(site)
-        JobsPage(site, self.streams)
+        JobsPage(site)
         KeysPage(site)
         KindsPage(site)
         PortalPages(site)
-        SystemPage(site, self.streams)
+        SystemPage(site)
         PluginPages(site)
 
     async def run(self) -> None:
@@ -79,7 +71,7 @@ class Dashboard:
         try:
             await trio.sleep_forever()
         finally:
-            self.streams.close()
+            self.site.streams.close()
 
     @property
     def blueprint(self) -> Blueprint:

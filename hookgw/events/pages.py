@@ -6,13 +6,13 @@ import msgspec
 from quart import Response
 
 from hookgw.kernel.language import N_
-from hookgw.site.site import NavEntry, Site
+from hookgw.site.site import NavEntry, Page, Site
 from hookgw.web.needs import ANY_KEY
 
 
-class KindsPage:
+class KindsPage(Page):
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         site.nav.append(NavEntry(N_("Event kinds"), "/kinds", right=None))
         site.add("/kinds", self.show, ANY_KEY)
 

@@ -17,7 +17,7 @@ from hookgw.records.api_keys import MEANINGS, Key, Right
 from hookgw.records.instances import check_name
 from hookgw.records.tags import tags_from
 from hookgw.site.field_form import from_form, inputs_of
-from hookgw.site.site import Form, NavEntry, Site, visitor
+from hookgw.site.site import Form, NavEntry, Page, Site, visitor
 from hookgw.web.needs import within_reach
 
 
@@ -29,12 +29,11 @@ class ShowInstance(Protocol):
     ) -> Awaitable[Response]: ...
 
 
-class KeyForms:
+class KeyForms(Page):
     """Creates and revokes keys of an instance; ``show`` shows the page of the instance again."""
 
     def __init__(self, site: Site, show: ShowInstance) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         self._show = show
         path, page = "/instances/<instance>/keys", "/instances/{instance}/keys"
         site.add(f"{path}/create", self.create_key, Right.KEYS, "POST", page=page)
@@ -91,12 +90,11 @@ class Row(NamedTuple):
     is_own: bool
 
 
-class KeysPage:
+class KeysPage(Page):
     """``/dashboard/keys``: the keys of no instance."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         site.nav.append(NavEntry(N_("Keys"), "/keys", Right.KEYS))
         needs = within_reach(Right.KEYS)
         site.add("/keys", self._page, needs)

@@ -14,18 +14,17 @@ from hookgw.keys.portal_fields import DEFAULT_RIGHTS, GIVEN, parse_portal_reques
 from hookgw.keys.portal_url import portal_url
 from hookgw.records.api_keys import MEANINGS, Right
 from hookgw.records.tags import tags_from
-from hookgw.site.site import Form, Site, visitor
+from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.web.needs import OPEN, within_reach
 
 _AFTER_TOKEN = re.compile(r"[^A-Za-z0-9_-].*", re.DOTALL)
 
 
-class PortalPages:
+class PortalPages(Page):
     """``/dashboard/portal``, which opens links, and ``/dashboard/portal-link``, which makes them."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         site.add("/portal", self.show, OPEN)
         site.add("/portal", self.open, OPEN, "POST")
         site.add("/portal-link", self._page, within_reach(Right.KEYS))

@@ -12,7 +12,7 @@ from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.kernel.language import N_
 from hookgw.site.addresses import local_path
 from hookgw.site.cookies import SESSION
-from hookgw.site.site import Site, visitor
+from hookgw.site.site import Page, Site, visitor
 from hookgw.web.auth import look_for_key
 from hookgw.web.needs import ANY_KEY, OPEN
 
@@ -20,12 +20,11 @@ _WRONG = N_("This key is not valid. Check that you copied all of it.")
 _NO_KEY = N_("Enter a key.")
 
 
-class SignIn:
+class SignIn(Page):
     """The pages ``/dashboard/login`` and ``/dashboard/enter/<token>``, and the button that logs out."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         site.add("/login", self._form, OPEN)
         site.add("/login", self.log_in, OPEN, "POST")
         site.add("/enter/<token>", self.enter, OPEN)

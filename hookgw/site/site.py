@@ -13,6 +13,7 @@ from quart import Blueprint, Response, g, render_template, request
 from hookgw._version import __version__
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.proxy_people import ProxyPeople
+from hookgw.core.access import reaches
 from hookgw.core.audit import act_as, holder_as_actor
 from hookgw.core.browser_sessions import SignedIn
 from hookgw.kernel.errors import (
@@ -36,6 +37,7 @@ from hookgw.site.formats import install_filters
 from hookgw.site.languages import install_texts
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
+from hookgw.site.streams import Streams
 from hookgw.site.visitor import Visitor as Visitor
 from hookgw.site.visitor import visitor as visitor
 from hookgw.web.auth import (
@@ -112,6 +114,13 @@ class NavEntry(NamedTuple):
         return may_read and (principal.is_global or not self.is_global)
 
 
+class Page:
+    """The views of a page, or of pages that belong together. A subclass adds them to the site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site, self._gateway, self._streams = site, site.gateway, site.streams
+
+
 class Site:
     """The dashboard of one gateway: registers views, and renders their results.
 
@@ -124,10 +133,12 @@ class Site:
         people: whom a reverse proxy can name.
         nav: the links of the navigation; pages add theirs.
         further_nav: returns the links after those, which can change.
+        streams: the live parts of pages; close them when the server stops.
     """
 
     def __init__(self, gateway: Gateway, packages: Sequence[str]) -> None:
         self.gateway = gateway
+        self.streams = Streams(gateway.sessions, gateway.node.holds, partial(reaches, gateway.registry))
         self.root = gateway.settings.server.base_path + DASHBOARD_PATH
         self.blueprint = Blueprint("dashboard", __name__, url_prefix=DASHBOARD_PATH)
         self.blueprint.jinja_loader = load_templates("hookgw.site", *packages)

@@ -17,8 +17,7 @@ from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.site.field_form import from_form
 from hookgw.site.figure_part import Spark, Sparks
 from hookgw.site.seen import unchanged
-from hookgw.site.site import Form, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
@@ -28,20 +27,17 @@ from hookgw.webhooks.page_values import Row, Values, row_of, shown_of, values_of
 from hookgw.webhooks.webhook_page import ListDeliveries, WebhookPage, secret_of
 
 
-class WebhookForms:
+class WebhookForms(Page):
     """Lists and sets registrations. Each has a page of its own, too.
 
     ``show`` shows the page of the instance again.
     """
 
-    def __init__(
-        self, site: Site, streams: Streams, show: ShowInstance, list_deliveries: ListDeliveries
-    ) -> None:
-        self._site = site
-        self._gateway = site.gateway
+    def __init__(self, site: Site, show: ShowInstance, list_deliveries: ListDeliveries) -> None:
+        super().__init__(site)
         self._show = show
         self._sparks = Sparks(site.gateway)
-        self._own = WebhookPage(site, streams, list_deliveries)
+        self._own = WebhookPage(site, list_deliveries)
         path = "/instances/<instance>/webhooks"
         site.add(path, self.set_webhook, Right.WEBHOOKS, "POST")
         site.add("/webhooks/backfill", self.backfill_named, within_reach(Right.REPLAY), "POST", page="/")

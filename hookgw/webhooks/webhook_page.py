@@ -25,8 +25,7 @@ from hookgw.site.field_form import from_form, inputs_of
 from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.payloads import json_of, shown_json
-from hookgw.site.site import Form, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.webhooks.change import enabling, parse_grace
 from hookgw.webhooks.fields import GRACE
@@ -50,11 +49,9 @@ Change = Callable[[str, str], Awaitable[object]]
 """Changes the webhook of an instance with a label."""
 
 
-class WebhookPage:
-    def __init__(self, site: Site, streams: Streams, list_deliveries: ListDeliveries) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class WebhookPage(Page):
+    def __init__(self, site: Site, list_deliveries: ListDeliveries) -> None:
+        super().__init__(site)
         self._list_deliveries = list_deliveries
         path, page = "/instances/<instance>/webhooks/<label>", "/instances/{instance}/webhooks/{label}"
         registrations = site.gateway.registrations

@@ -144,7 +144,7 @@ async def test_streams_end_with_their_session(browser: Browser, gateway: Gateway
 async def test_streams_end_when_the_server_stops(browser: Browser, dashboard: Dashboard) -> None:
     async with watching(browser) as events:
         await events.next()
-        dashboard.streams.close()
+        dashboard.site.streams.close()
         with pytest.raises(EOFError):
             await events.next()
 
@@ -281,7 +281,7 @@ async def test_the_stream_of_an_instance_that_moves_ends_so_that_the_browser_con
 ) -> None:
     await gateway.instances.create("loja1")
     held = {"loja1"}
-    monkeypatch.setattr(dashboard.streams, "_holds", held.__contains__)
+    monkeypatch.setattr(dashboard.site.streams, "_holds", held.__contains__)
     async with watching(browser, "/dashboard/live/instance/loja1") as events, watching(browser) as others:
         await events.next()
         await others.next()

@@ -16,7 +16,7 @@ from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import parse_delivery_id
 from hookgw.site.differences import compare
 from hookgw.site.payloads import shown_body
-from hookgw.site.site import Site, visitor
+from hookgw.site.site import Page, Site, visitor
 from hookgw.store import DeliveryReport
 from hookgw.web.request_body import reserve
 from hookgw.web.server.response_memory import LIST
@@ -33,10 +33,9 @@ class Payload(NamedTuple):
     content: bytes
 
 
-class ComparePage:
+class ComparePage(Page):
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         site.add("/deliveries/<instance>/<name>/compare", self.show, Right.PAYLOADS)
 
     async def show(self, instance: str, name: str) -> Response:

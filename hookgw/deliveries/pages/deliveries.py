@@ -30,8 +30,7 @@ from hookgw.records.instances import name_before_retirement
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
 from hookgw.site.moments import parse_moment, reader_zone
-from hookgw.site.site import Form, NavEntry, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import Form, NavEntry, Page, Site, visitor
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_call
@@ -115,11 +114,9 @@ class Plan(NamedTuple):
     others: int
 
 
-class DeliveriesPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class DeliveriesPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         site.nav.append(NavEntry(N_("Deliveries"), "/deliveries"))
         site.add("/search", self.search, within_reach(Right.READ))
         site.add("/search/words", self.suggest, within_reach(Right.READ))

@@ -26,8 +26,7 @@ from hookgw.records.events import path_segment
 from hookgw.records.registrations import Registration
 from hookgw.records.told_sentences import sentence_text
 from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_body, shown_curl, shown_json
-from hookgw.site.site import Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import Page, Site, visitor
 from hookgw.store import DeliveryReport, DeliverySummary
 from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_call
@@ -53,11 +52,9 @@ class SentHeader(NamedTuple):
     value: str
 
 
-class DeliveryPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class DeliveryPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         site.add("/deliveries/<instance>/<name>", self._page, Right.READ)
         site.add("/live/delivery/<instance>/<name>", self.live, Right.READ)
         site.add("/deliveries/<instance>/<name>/<part>.json", self.download, Right.READ)

@@ -24,8 +24,7 @@ from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
 from hookgw.site.addresses import address_for_programs
 from hookgw.site.payloads import MOST, Shown, shown_curl, shown_json
-from hookgw.site.site import NavEntry, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.store import EventQuery, LoggedEvent
 from hookgw.web.needs import within_reach
 from hookgw.web.request_body import reserve
@@ -77,11 +76,9 @@ class Row(NamedTuple):
     preview: str
 
 
-class EventsPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class EventsPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         site.nav.append(NavEntry(N_("Events"), "/events"))
         site.add("/events", self.show, within_reach(Right.READ))
         site.add("/live/events", self.live, within_reach(Right.READ))

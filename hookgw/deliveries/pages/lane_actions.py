@@ -21,7 +21,7 @@ from hookgw.records.problems import Repair
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.sentences import DONE_OF
 from hookgw.site.list_view import MOST_SEARCH
-from hookgw.site.site import Form, Site, visitor
+from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.web.auth import check_named
 from hookgw.web.needs import within_reach
 
@@ -101,10 +101,9 @@ class Plan(NamedTuple):
     is_complete: bool
 
 
-class LaneActions:
+class LaneActions(Page):
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         site.add("/lanes/all", self.act, within_reach(Right.WEBHOOKS), "POST", page="/lanes")
 
     async def act(self) -> Response:

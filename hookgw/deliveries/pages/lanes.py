@@ -17,8 +17,7 @@ from hookgw.records.lane_lists import LaneFilter
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
-from hookgw.site.site import NavEntry, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.site.words import wait_in_words
 from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_call
@@ -61,11 +60,9 @@ class Row(NamedTuple):
     advice: str | None
 
 
-class LanesPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class LanesPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         site.nav.append(NavEntry(N_("Lanes"), "/lanes"))
         site.add("/lanes", self.show, within_reach(Right.READ))
         site.add("/live/lanes", self.live, within_reach(Right.READ))

@@ -11,8 +11,7 @@ from quart import Response, request
 
 from hookgw.core.access import names_within
 from hookgw.records.api_keys import Principal, Right
-from hookgw.site.site import Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import Page, Site, visitor
 from hookgw.web.needs import within_reach
 
 MOST_NAMED = 50
@@ -28,13 +27,11 @@ def picture_of(code: str) -> str:
     return picture
 
 
-class CodesPage:
+class CodesPage(Page):
     """``/dashboard/codes``."""
 
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         site.add("/codes", self.show, within_reach(Right.CONNECT))
         site.add("/live/codes", self.live, within_reach(Right.CONNECT))
 

@@ -44,8 +44,7 @@ from hookgw.records.sentences import NO_PAGE
 from hookgw.records.tags import tag_texts
 from hookgw.site.field_form import inputs_of
 from hookgw.site.figure_part import asked_span, figure_part
-from hookgw.site.site import Form, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.store import DeliveryQuery
 from hookgw.webhooks.pages import WebhookForms
 
@@ -67,12 +66,10 @@ _PLACES = {
 Render = Callable[..., Awaitable[str]]
 
 
-class InstancePage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
-        self._webhooks = WebhookForms(site, streams, self.page, self._rows)
+class InstancePage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._webhooks = WebhookForms(site, self.page, self._rows)
         self._keys = KeyForms(site, self.page)
         self._settings = InstanceSettingsTab(site, self.page)
         path = "/instances/<instance>"

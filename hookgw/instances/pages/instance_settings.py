@@ -22,15 +22,14 @@ from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.seen import FIELD as SEEN
 from hookgw.site.seen import seen, unchanged
-from hookgw.site.site import Form, Site, visitor
+from hookgw.site.site import Form, Page, Site, visitor
 
 
-class InstanceSettingsTab:
+class InstanceSettingsTab(Page):
     """Shows and changes the settings; ``show`` shows the tab again, beside an error."""
 
     def __init__(self, site: Site, show: ShowInstance) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         self._show = show
         self._shown: dict[str, Callable[[Instance], Any]] = {
             "settings": lambda one: present_settings(one.settings),

@@ -20,8 +20,7 @@ from hookgw.records.tags import parse_tag
 from hookgw.site.figure_part import Spark, Sparks
 from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
 from hookgw.site.option_form import option_fields, read_options
-from hookgw.site.site import Form, NavEntry, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import Form, NavEntry, Page, Site, visitor
 from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
 
@@ -67,11 +66,9 @@ _DIGITS = 6
 """So many digits in a search may be a part of an account's number."""
 
 
-class InstancesPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class InstancesPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         self._sparks = Sparks(site.gateway)
         site.nav.append(NavEntry(N_("Instances"), "/instances"))
         site.add("/instances", self._page, within_reach(Right.READ))

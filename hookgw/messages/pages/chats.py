@@ -18,8 +18,7 @@ from hookgw.messages.requests import MAX_NUMBER
 from hookgw.records.api_keys import Right
 from hookgw.records.browser_sessions import new_token
 from hookgw.records.chats import GROUP, HIDDEN, NUMBER, plain_jid
-from hookgw.site.site import Form, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.store import EventQuery, LoggedEvent
 
 PAGE = 50
@@ -63,11 +62,9 @@ class ChatPart(NamedTuple):
     older: str | None
 
 
-class ChatsPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class ChatsPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         path = "/instances/<instance>/chats"
         site.add(path, self.show, Right.PAYLOADS)
         site.add("/live/chats/<instance>", self.live, Right.PAYLOADS)

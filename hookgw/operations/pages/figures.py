@@ -12,7 +12,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.records.api_keys import Right
 from hookgw.records.tags import parse_tags, tag_texts
 from hookgw.site.figure_part import asked_span, figure_part
-from hookgw.site.site import Site, visitor
+from hookgw.site.site import Page, Site, visitor
 from hookgw.web.needs import within_reach
 
 LONGEST = 200
@@ -23,10 +23,9 @@ MOST_TAGS = 500
 """and tags."""
 
 
-class FiguresPage:
+class FiguresPage(Page):
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         site.add("/figures", self.show, within_reach(Right.READ))
 
     async def show(self) -> Response:

@@ -18,8 +18,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.audit import who
 from hookgw.records.jobs import Job, JobKind, JobOrder
 from hookgw.records.registrations import GLOBAL_INSTANCE
-from hookgw.site.site import NavEntry, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
 
@@ -64,10 +63,9 @@ class Row(NamedTuple):
     orders: list[tuple[JobOrder, str]]
 
 
-class JobsPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._streams = streams
+class JobsPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         self._jobs = VisibleJobs(site.gateway)
         site.nav.append(NavEntry(N_("Jobs"), "/jobs"))
         site.add("/jobs", self.show, within_reach(Right.READ))

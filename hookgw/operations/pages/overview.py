@@ -25,8 +25,7 @@ from hookgw.records.shards import SHARDS
 from hookgw.records.told_sentences import sentence_text
 from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
-from hookgw.site.site import NavEntry, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.web.auth import check_named
 from hookgw.web.needs import within_reach
 from hookgw.webhooks.backfills import Found
@@ -132,11 +131,9 @@ class Asked(NamedTuple):
     hides_tour: bool
 
 
-class OverviewPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class OverviewPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         self._tour = TourPage(site)
         site.nav.append(NavEntry(N_("Overview"), ""))
         site.add("/", self.show, within_reach(Right.READ))

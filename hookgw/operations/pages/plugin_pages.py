@@ -13,16 +13,15 @@ from hookgw.core.access import check_right
 from hookgw.kernel.errors import Invalid, NotFound, PluginFailed
 from hookgw.kernel.language import gettext as _
 from hookgw.plugins.contained_page import ContainedPage
-from hookgw.site.site import NavEntry, Site, visitor
+from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.web.needs import Need, Scope
 
 
-class PluginPages:
+class PluginPages(Page):
     """``/dashboard/plugins/<plugin>/<path>``, and the same below an instance."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         site.further_nav = self._nav
         # The right is the page's, and checked once that is found.
         for place, needs in (("", Need(Scope.EVERYTHING)), ("/instances/<instance>", Need(Scope.INSTANCE))):

@@ -18,8 +18,7 @@ from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.records.api_keys import Right
 from hookgw.records.audit import AuditEntry
 from hookgw.records.told_sentences import sentence_text
-from hookgw.site.site import NavEntry, Site, visitor
-from hookgw.site.streams import Streams
+from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.store import AuditQuery
 
 MOST_ENTRIES = 20
@@ -29,11 +28,9 @@ _SECRET_SETTINGS = frozenset(
 )
 
 
-class SystemPage:
-    def __init__(self, site: Site, streams: Streams) -> None:
-        self._site = site
-        self._gateway = site.gateway
-        self._streams = streams
+class SystemPage(Page):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         self._started = site.gateway.clock.steady()
         site.nav.append(NavEntry(N_("System"), "/system", Right.OPERATE, is_global=True))
         site.add("/system", self._page, Right.OPERATE)

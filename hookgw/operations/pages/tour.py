@@ -13,7 +13,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import DeliveryState
 from hookgw.site.addresses import address_for_programs
-from hookgw.site.site import Site, visitor
+from hookgw.site.site import Page, Site, visitor
 from hookgw.store import DeliveryQuery
 from hookgw.web.needs import within_reach
 
@@ -62,10 +62,9 @@ class Tour(NamedTuple):
         return 0 if all(self.ticks) else self.ticks.index(False) + 1
 
 
-class TourPage:
+class TourPage(Page):
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._gateway = site.gateway
+        super().__init__(site)
         networks = map(ip_network, site.gateway.settings.delivery.allow_networks)
         self._reaches_this_machine = any(_THIS_MACHINE in network for network in networks)
         site.add("/tour", self.show, within_reach(Right.READ))
