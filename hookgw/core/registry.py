@@ -19,8 +19,8 @@ from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance, retired_name
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import EventLanes
-from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
-from hookgw.records.sentences import INSTANCE_DELETED, NO_INSTANCE
+from hookgw.records.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
+from hookgw.records.sentences import INSTANCE_DELETED, NO_INSTANCE, NO_WEBHOOK
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
 
@@ -191,8 +191,15 @@ class Registry(Collaborator):
         """Return all, with those of the configuration."""
         return list(self._registrations.values())
 
-    def find(self, instance: str, label: str) -> Registration | None:
+    def find(self, instance: str, label: str = DEFAULT_LABEL) -> Registration | None:
         return self._of_instance.get(instance, {}).get(label)
+
+    def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
+        """Return an instance's registration; raise ``NotFound`` if there is none of the label."""
+        registration = self.find(instance, label)
+        if registration is None:
+            raise NotFound(NO_WEBHOOK(instance=instance, label=label[:128]))
+        return registration
 
     def of_instance(self, instance: str) -> list[Registration]:
         """Return an instance's registrations, sorted by label, without those of the configuration."""

@@ -8,27 +8,20 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from hookgw.core.audit import Audit
-from hookgw.core.jobs import Jobs
 from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.replay import Replays
 from hookgw.events.accept import EventIntake
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Conflict, NotFound
+from hookgw.kernel.errors import Conflict
 from hookgw.kernel.masking import with_masked_user
 from hookgw.records.audit import Actor, AuditAction
 from hookgw.records.deliveries import Attempt
 from hookgw.records.events import Event, edited_from, edited_id
 from hookgw.records.instances import Instance
-from hookgw.records.jobs import JobKind
 from hookgw.records.registrations import Registration
-from hookgw.records.sentences import (
-    DELIVERYS_WEBHOOK_DELETED,
-    DELIVERYS_WEBHOOK_DISABLED,
-    ERASURE_UNDER_WAY,
-    NO_WEBHOOK,
-)
-from hookgw.store import AuditQuery, DeliveryReport, DeliverySummary
+from hookgw.records.sentences import DELIVERYS_WEBHOOK_DISABLED
+from hookgw.store import AuditQuery, DeliverySummary
 
 SendOnce: TypeAlias = Callable[[Registration, Event], Awaitable[Attempt]]
 """Sends an event outside any lane; see :meth:`hookgw.webhooks.service.RegistrationService.send_once`."""
@@ -57,7 +50,6 @@ class EditedDeliveries(Collaborator):
     _history: DeliveryHistory
     _intake: EventIntake
     _send_once: SendOnce
-    _jobs: Jobs
     _audit: Audit
     _replays: Replays
 
@@ -79,7 +71,9 @@ class EditedDeliveries(Collaborator):
             Conflict: its registration is deleted or disabled, or an erasure is under way.
             Invalid, Unavailable, TooLarge: as for any event that is accepted.
         """
-        present, report, registration = await self._find(instance, name, without_global=without_global)
+        present, report, registration = await self._replays.find(
+            instance, name, without_global=without_global
+        )
         if not registration.enabled:
             raise Conflict(DELIVERYS_WEBHOOK_DISABLED)
         former = report.event
@@ -101,7 +95,9 @@ class EditedDeliveries(Collaborator):
             NotFound: there is no such instance, or it has no such delivery.
             Conflict: its registration is deleted, a plugin filters the event out, or an erasure is under way.
         """
-        present, report, registration = await self._find(instance, name, without_global=without_global)
+        present, report, registration = await self._replays.find(
+            instance, name, without_global=without_global
+        )
         bare = Registration(
             id=registration.id,
             instance=instance,
@@ -128,13 +124,11 @@ class EditedDeliveries(Collaborator):
         """
         present = self._registry.instance(instance)
         report = await self._history.find_event(instance, event_id, without_global=without_global)
-        registration = self._registry.find(instance, label)
-        if registration is None:
-            raise NotFound(NO_WEBHOOK(instance=instance, label=label[:128]))
+        registration = self._registry.get(instance, label)
         for former in report.deliveries:
             if former.registration == registration.id:
                 return await self._replays.resend(instance, former.id, without_global=without_global)
-        self._check_no_erasure(instance)
+        self._replays.check_no_erasure(instance)
         event = report.event
         copy = msgspec.structs.replace(event, id=edited_id(event.id, event.data_json))
         await self._intake.accept([copy], single=True, only=registration.id)
@@ -149,7 +143,7 @@ class EditedDeliveries(Collaborator):
         """Send an event of the log once to a URL, as :meth:`send_elsewhere` sends that of a delivery."""
         present = self._registry.instance(instance)
         report = await self._history.find_event(instance, event_id, without_global=without_global)
-        self._check_no_erasure(instance)
+        self._replays.check_no_erasure(instance)
         await self._note(present, event_id, {"url": with_masked_user(url)})
         return await self._send_once(Registration(id="", instance=instance, url=url), report.event)
 
@@ -173,22 +167,6 @@ class EditedDeliveries(Collaborator):
                 former = None if entry.subject == delivery.id else entry.subject
                 return Origin(original, former, entry.actor)
         return Origin(original)
-
-    async def _find(
-        self, instance: str, name: str, *, without_global: bool
-    ) -> tuple[Instance, DeliveryReport, Registration]:
-        present = self._registry.instance(instance)
-        report = await self._history.find(instance, name, without_global=without_global)
-        registration = self._registry.registration(report.summary.registration)
-        if registration is None:
-            raise Conflict(DELIVERYS_WEBHOOK_DELETED)
-        self._check_no_erasure(instance)
-        return present, report, registration
-
-    def _check_no_erasure(self, instance: str) -> None:
-        erasure = self._jobs.running(JobKind.ERASE, instance)
-        if erasure is not None:  # it may concern the event
-            raise Conflict(ERASURE_UNDER_WAY(instance=instance, id=erasure.id))
 
     async def _note(self, instance: Instance, subject: str, details: dict[str, str]) -> None:
         entry = self._audit.entry(AuditAction.DELIVERY_RESEND, instance, subject, details=details)

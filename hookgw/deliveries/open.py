@@ -38,7 +38,7 @@ def open_deliveries(
         registry, store, core.dispatcher, core.pending, lane_pauses, history, jobs, core.audit
     )
     bulk = BulkJobs(registry, store, jobs, core.audit, replays, cancellations, core.clock, core.node.holds)
-    edited = EditedDeliveries(registry, history, intake, send_once, jobs, core.audit, replays)
+    edited = EditedDeliveries(registry, history, intake, send_once, core.audit, replays)
     service = DeliveryService(replays, cancellations, bulk, DryRuns(registry), edited)
     stuck = StuckLanes(core.dispatcher.find_lane, core.clock)
     pulls = Pulls(

@@ -25,7 +25,7 @@ from hookgw.core.registry import Registry
 from hookgw.core.this_node import ThisNode
 from hookgw.deliveries.pull_requests import Acknowledgement, Pull
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests
+from hookgw.kernel.errors import Conflict, Invalid, TooManyRequests
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.sentences import Sentence
 from hookgw.lanes.dispatcher import Dispatcher
@@ -37,7 +37,6 @@ from hookgw.records.audit import AuditAction
 from hookgw.records.deliveries import DeliveryState, Position, parse_delivery_id
 from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Ordering, Registration
-from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.store import DeliveryQuery, Store
 
 MOST_WAITING = 100
@@ -146,9 +145,7 @@ class Pulls(Collaborator):
             Conflict: it is disabled, or its deliveries are posted to a URL.
         """
         self._registry.instance(instance)
-        registration = self._registry.find(instance, label)
-        if registration is None:
-            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
+        registration = self._registry.get(instance, label)
         if not registration.enabled:
             raise Conflict.of(
                 "webhook.disabled", "The webhook is disabled: enable it first (set enabled to true)."

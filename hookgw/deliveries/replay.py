@@ -28,6 +28,7 @@ from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.lanes import LaneRule, lane_rule
+from hookgw.records.registrations import Registration
 from hookgw.records.selection import DeliverySelection
 from hookgw.records.sentences import (
     DELIVERYS_WEBHOOK_DELETED,
@@ -35,7 +36,7 @@ from hookgw.records.sentences import (
     ERASURE_UNDER_WAY,
     THE_INSTANCE_DELETED,
 )
-from hookgw.store import DeliverySummary, ReplayQuery, Store
+from hookgw.store import DeliveryReport, DeliverySummary, ReplayQuery, Store
 
 ROOM_WAIT = 1.0
 """Seconds between two looks for room."""
@@ -66,17 +67,10 @@ class Replays(Collaborator):
                 many reads of the instance are in progress.
             Unavailable: the disk refused, or there is no room for anybody.
         """
-        present = self._registry.instance(instance)
-        report = await self._history.find(instance, name, without_global=without_global)
+        present, report, registration = await self.find(instance, name, without_global=without_global)
         found = report.summary
-        registration = self._registry.registration(found.registration)
-        if registration is None:
-            raise Conflict(DELIVERYS_WEBHOOK_DELETED)
         if not registration.enabled:
             raise Conflict(DELIVERYS_WEBHOOK_DISABLED)
-        erasure = self._jobs.running(JobKind.ERASE, instance)
-        if erasure is not None:  # it may concern the event, and would not find it once it is pending again
-            raise Conflict(ERASURE_UNDER_WAY(instance=instance, id=erasure.id))
         # No checkpoint between the look at the registration and this call: a change of the registration is
         # either seen above, or written after this, and then moves or parks this delivery, too.
         need: Need = {(registration.id, instance): (1, len(report.event.data_json))}
@@ -91,6 +85,28 @@ class Replays(Collaborator):
                     "delivery.pending", "The delivery is still pending; hookgw will send it anyway."
                 )
         return (await self._history.find(instance, found.id, without_global=without_global)).summary
+
+    async def find(
+        self, instance: str, name: str, *, without_global: bool
+    ) -> tuple[Instance, DeliveryReport, Registration]:
+        """Return a delivery whose event is to be sent again, and its registration.
+
+        Raises:
+            NotFound: there is no such instance, or it has no such delivery.
+            Conflict: its registration is deleted, or an erasure is under way.
+        """
+        present = self._registry.instance(instance)
+        report = await self._history.find(instance, name, without_global=without_global)
+        registration = self._registry.registration(report.summary.registration)
+        if registration is None:
+            raise Conflict(DELIVERYS_WEBHOOK_DELETED)
+        self.check_no_erasure(instance)
+        return present, report, registration
+
+    def check_no_erasure(self, instance: str) -> None:
+        erasure = self._jobs.running(JobKind.ERASE, instance)
+        if erasure is not None:  # it may concern the event, and would not find it once it is pending again
+            raise Conflict(ERASURE_UNDER_WAY(instance=instance, id=erasure.id))
 
     async def replay(
         self,

@@ -10,13 +10,11 @@ import trio
 from hookgw.core.access import check_reach, reaches, within
 from hookgw.core.registry import Registry
 from hookgw.core.this_node import Refresh
-from hookgw.kernel.errors import NotFound
 from hookgw.kernel.target_url import parse_target
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration, is_global
 from hookgw.records.selection import DeliverySelection
-from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.store import DeliveryQuery
 
 _NAMED = 50
@@ -94,8 +92,8 @@ async def learn_named(
 
 def check_label(registry: Registry, instance: str, selection: DeliverySelection) -> None:
     """Raise ``NotFound`` if an instance has no registration of the label."""
-    if selection.label is not None and registry.find(instance, selection.label) is None:
-        raise NotFound(NO_WEBHOOK(instance=instance, label=selection.label[:128]))
+    if selection.label is not None:
+        registry.get(instance, selection.label)
 
 
 def check_names(registry: Registry, principal: Principal, selection: DeliverySelection) -> None:

@@ -36,7 +36,7 @@ from hookgw.records.instances import Instance
 from hookgw.records.jobs import BackfillScope, Job, JobKind
 from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Registration
-from hookgw.records.sentences import NO_WEBHOOK, THE_INSTANCE_DELETED
+from hookgw.records.sentences import THE_INSTANCE_DELETED
 from hookgw.store import BackfillQuery, JobStep, Missed, Store
 from hookgw.store.backfills import scope_of
 from hookgw.webhooks.requests import BackfillRequest
@@ -195,10 +195,7 @@ class Backfills(Collaborator):
 
     def _get(self, instance: str, label: str) -> Registration:
         self._registry.instance(instance)
-        registration = self._registry.find(instance, label)
-        if registration is None:
-            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
-        return registration
+        return self._registry.get(instance, label)
 
     async def put_and_begin(
         self, registration: Registration, job: Job, *, due: bool, parking: Job | None

@@ -34,7 +34,6 @@ from hookgw.records.registrations import (
     in_grace,
     new_secret,
 )
-from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.records.tls_identity import NO_IDENTITY, expired_part
 from hookgw.webhooks.backfills import Backfills, Found
 from hookgw.webhooks.change import RegistrationChange
@@ -103,15 +102,7 @@ class RegistrationService(Collaborator):
     def __post_init__(self) -> None:
         self.by_id, self.of_instance = self._registry.registration, self._registry.of_instance
         self.count, self.page = self._registry.count, self._registry.page
-
-    def find(self, instance: str, label: str = DEFAULT_LABEL) -> Registration | None:
-        return self._registry.find(instance, label)
-
-    def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
-        registration = self._registry.find(instance, label)
-        if registration is None:
-            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
-        return registration
+        self.find, self.get = self._registry.find, self._registry.get
 
     def configured(self, label: str) -> Registration:
         """Return a registration of ``global_webhooks``."""

@@ -12,7 +12,7 @@ import trio
 from quart import Response, request
 
 from hookgw.core.access import check_right
-from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, StorageUnavailable, TooManyRequests
+from hookgw.kernel.errors import Conflict, HookgwError, Invalid, StorageUnavailable, TooManyRequests
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Right
@@ -20,7 +20,6 @@ from hookgw.records.audit import AuditEntry, who
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 from hookgw.records.selection import DeliverySelection
-from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.site.field_form import from_form, inputs_of
 from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
@@ -96,9 +95,8 @@ class WebhookPage(Page):
     ) -> Response:
         """Return the page, perhaps with a refused form. Raise ``NotFound`` if there is no such webhook."""
         gateway = self._gateway
-        registration = gateway.registrations.find(instance, label)
-        if registration is None and error is None:
-            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
+        find = gateway.registrations.get if error is None else gateway.registrations.find
+        registration = find(instance, label)
         if registration is not None:
             shown |= await self._of(registration, tab, form, shown)
             error = error or shown.pop("wrong", None)
