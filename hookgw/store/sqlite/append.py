@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
-
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.figure_news import ACCEPTED, WANTED, Entry
 from hookgw.store.records import micros
-from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.bulk import Bulk, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -29,8 +27,6 @@ _ADD_DELIVERIES = Bulk(
     "WHERE column1 <> 0",
 )
 _STORED_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND ?"
-
-_numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
 def append(
@@ -68,7 +64,7 @@ def append(
     # consecutive, and one range tells which of its events are stored.
     if _ADD_EVENTS.run(connection, events) < len(news):
         stored = connection.execute(_STORED_EVENTS, (news[0].seq, news[-1].seq)).fetchone()[0]
-        added.intersection_update(_numbers_of(stored))
+        added.intersection_update(numbers_of(stored))
         heard = [pair for pair, row in zip(heard, events, strict=True) if row[0] in added]
         events = [row for row in events if row[0] in added]
         deliveries = [row for row in deliveries if row[1] in added]

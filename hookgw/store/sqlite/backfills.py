@@ -23,7 +23,7 @@ from hookgw.store.log import Place
 from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
-from hookgw.store.sqlite.bulk import Bulk, as_json
+from hookgw.store.sqlite.bulk import Bulk, as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.requeue import REQUEUE
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
@@ -78,7 +78,6 @@ _ADD = Bulk(
 # Events without a delivery are pruned by themselves.
 _COUNT_HEARD = "UPDATE events SET heard = heard + 1 WHERE seq IN (SELECT value FROM json_each(?))"
 
-_numbers_of = msgspec.json.Decoder(list[int]).decode
 _found_of = msgspec.json.Decoder(list[MissedEvent]).decode
 
 
@@ -151,7 +150,7 @@ def make(
 ) -> int:
     connection = transaction.connection
     given = {"found": as_json([one.seq for one in found]), **_given(query, reserved)}
-    missed = set(_numbers_of(connection.execute(_STILL_MISSED, given).fetchone()[0]))
+    missed = set(numbers_of(connection.execute(_STILL_MISSED, given).fetchone()[0]))
     if not missed:
         return 0
 
@@ -162,7 +161,7 @@ def make(
         yield from connection.execute(_PAYLOADS, (as_json(seqs),))
 
     letters = as_json([one.dead for one in found if one.dead is not None])
-    dead = set(_numbers_of(connection.execute(_STILL_DEAD, (letters,)).fetchone()[0]))
+    dead = set(numbers_of(connection.execute(_STILL_DEAD, (letters,)).fetchone()[0]))
     lanes = lanes_by_rule(dict.fromkeys(sorted(missed), rule), read_names, read_payloads)
     ids, since = transaction.names.ids({*lanes.values(), query.registration}), micros(at)
     again, added = [], []

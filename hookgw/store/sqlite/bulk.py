@@ -63,3 +63,8 @@ class Bulk:
 def as_json(values: Iterable[Any]) -> str:
     """Return values as a JSON array: one parameter of a statement, which reads them with ``json_each``."""
     return msgspec.json.encode(list(values)).decode()
+
+
+numbers_of = msgspec.json.Decoder(list[int]).decode
+pairs_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
+"""Read what ``json_group_array`` has made of many rows: a statement that returns one takes one step."""

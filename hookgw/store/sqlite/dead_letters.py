@@ -13,7 +13,7 @@ from hookgw.records.registrations import Ordering
 from hookgw.store.delivery_searches import end_of_search
 from hookgw.store.records import CancelQuery, PendingChange, micros, storable
 from hookgw.store.searches import LAST
-from hookgw.store.sqlite.bulk import as_json
+from hookgw.store.sqlite.bulk import as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of
 from hookgw.store.sqlite.selection import conditions_of
@@ -50,7 +50,6 @@ _FIRST_ROWS = 16
 # The most rows of a lane that are searched for those of one instance: others wait for the commit meanwhile.
 MOST_SEARCHED = 50_000
 
-_numbers_of = msgspec.json.Decoder(list[int]).decode
 _places_of = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
@@ -66,7 +65,7 @@ def park(
     spared: Collection[int],
 ) -> Walked:
     given = {"registration": registration, "spared": as_json(spared), "newest": now, "limit": limit}
-    seqs = _numbers_of(connection.execute(_PENDING, given).fetchone()[0])
+    seqs = numbers_of(connection.execute(_PENDING, given).fetchone()[0])
     return Walked(bury(connection, seqs, reason, at), 0 if len(seqs) == limit else None)
 
 
@@ -159,7 +158,7 @@ def find_pending(
             SELECT json_group_array(seq) FROM (
                 SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit))"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
-    found = _numbers_of(lines)
+    found = numbers_of(lines)
     return found, end_of_search(found, limit, after, last, is_end=count < rows)
 
 
@@ -167,7 +166,7 @@ def cancel(
     transaction: Transaction, found: Collection[int], reason: str, at: float, now: int
 ) -> PendingChange:
     connection = transaction.connection
-    seqs = _numbers_of(connection.execute(_STILL_PENDING, (as_json(found), now)).fetchone()[0])
+    seqs = numbers_of(connection.execute(_STILL_PENDING, (as_json(found), now)).fetchone()[0])
     return bury(connection, seqs, reason, at)
 
 

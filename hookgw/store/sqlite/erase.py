@@ -17,7 +17,7 @@ import msgspec
 from hookgw.store.erasure_statements import ROWS, SEARCH_BYTES, UNWANTED_ROWS, ErasedDelivery
 from hookgw.store.persons import IDS, Person, person
 from hookgw.store.records import Concerned
-from hookgw.store.sqlite.bulk import as_json
+from hookgw.store.sqlite.bulk import as_json, numbers_of
 from hookgw.store.sqlite.event_ids import forget_ids_with
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.settle import remove
@@ -80,7 +80,6 @@ _DELIVERIES = """
     CROSS JOIN names i ON i.number = d.instance
     WHERE d.event IN (SELECT value FROM json_each(?))"""
 
-_numbers_of = msgspec.json.Decoder(list[int]).decode
 _place_of = msgspec.json.Decoder(tuple[int, int]).decode
 _deliveries_of = msgspec.json.Decoder(list[ErasedDelivery]).decode
 
@@ -93,7 +92,7 @@ def find_concerned(
     row = connection.execute(statement, given).fetchone()
     looked_at, chosen, last, events = row
     is_end = looked_at < ROWS and chosen == looked_at
-    return Concerned(_numbers_of(events), None if is_end else f"{last}-{now}")
+    return Concerned(numbers_of(events), None if is_end else f"{last}-{now}")
 
 
 def given_of_person(value: str) -> dict[str, Any]:
@@ -118,7 +117,7 @@ def find_unwanted(
         last = last_chosen
     elif looked_at < rows:
         last = None
-    return _numbers_of(events), None if last is None else _place_of(last)
+    return numbers_of(events), None if last is None else _place_of(last)
 
 
 def _sought(instance: str, value: str) -> dict[str, Any]:
@@ -126,7 +125,7 @@ def _sought(instance: str, value: str) -> dict[str, Any]:
 
 
 def find_events(connection: sqlite3.Connection, events: Collection[int]) -> list[int]:
-    return _numbers_of(connection.execute(_EVENTS, (as_json(events),)).fetchone()[0])
+    return numbers_of(connection.execute(_EVENTS, (as_json(events),)).fetchone()[0])
 
 
 def find_deliveries(connection: sqlite3.Connection, events: Collection[int]) -> list[ErasedDelivery]:

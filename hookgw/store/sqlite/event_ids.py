@@ -20,6 +20,7 @@ from hookgw.store.log import BLANK
 from hookgw.store.persons import Person
 from hookgw.store.records import micros
 from hookgw.store.searches import LAST
+from hookgw.store.sqlite.bulk import pairs_of
 from hookgw.store.sqlite.transaction import Transaction
 
 # The id is in the row and in the unique index, and pages are not full; measured with ids of 10 to 60
@@ -70,7 +71,6 @@ _FORGET_WITH = f"""DELETE FROM events WHERE seq IN (SELECT value - {_BELOW} FROM
     AND instr(lower(id), :text)"""  # noqa: S608
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0) FROM events INDEXED BY remembered WHERE heard < 0"
 _oldest_of = msgspec.json.Decoder(list[Oldest]).decode
-_sizes_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 def keep_ids(connection: sqlite3.Connection, events: str, *, is_pruned: bool = True) -> int:
@@ -97,7 +97,7 @@ def forget_ids(transaction: Transaction, before: float, after: int, limit: int) 
 
 
 def remembered_by_instance(connection: sqlite3.Connection) -> dict[int, int]:
-    return dict(_sizes_of(connection.execute(_BY_INSTANCE).fetchone()[0]))
+    return dict(pairs_of(connection.execute(_BY_INSTANCE).fetchone()[0]))
 
 
 def oldest_ids(

@@ -30,7 +30,7 @@ from hookgw.store.log import (
     entry_of,
 )
 from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
-from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.bulk import Bulk, pairs_of
 from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.history import SUMMARIES, delivery_rows_of
 from hookgw.store.sqlite.name_ids import of_instance
@@ -139,7 +139,6 @@ class _EventRow(msgspec.Struct, array_like=True):
 _unindexed_of = msgspec.json.Decoder(list[tuple[int, int, int, int, int, str | None, int]]).decode
 _events_of = msgspec.json.Decoder(list[_EventRow]).decode
 _pair_of = msgspec.json.Decoder(tuple[int, int]).decode
-_pairs_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _unwanted_of = msgspec.json.Decoder(list[tuple[int, int, int, int]]).decode
 
 
@@ -325,7 +324,7 @@ def count_unwanted(
     connection: sqlite3.Connection, after: int, runs: int
 ) -> tuple[int | None, int, dict[int, int]]:
     last, entries, sizes = connection.execute(_COUNT, {"after": after, "runs": runs}).fetchone()
-    return last, entries, dict(_pairs_of(sizes))
+    return last, entries, dict(pairs_of(sizes))
 
 
 def oldest_unwanted(

@@ -12,7 +12,7 @@ import msgspec
 
 from hookgw.records.lanes import LaneRule
 from hookgw.store.new_lanes import lanes_by_rule, readable
-from hookgw.store.sqlite.bulk import Bulk, as_json
+from hookgw.store.sqlite.bulk import Bulk, as_json, pairs_of
 from hookgw.store.sqlite.outbox import lanes_of
 from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import Moved
@@ -35,7 +35,6 @@ SELECT d.seq, e.data
 FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
 CROSS JOIN events e ON e.seq = d.event"""
 
-_sizes_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _keys_of = msgspec.json.Decoder(list[tuple[int, str, str]]).decode
 
 
@@ -50,7 +49,7 @@ def repartition(transaction: Transaction, rule: LaneRule, place: object, limit: 
     # Each of these lanes has at least one delivery, so a step cannot reach more lanes than its limit.
     lanes = as_json(outdated[:limit])
     given = {"registration": rule.registration, "lanes": lanes, "limit": limit}
-    found = _sizes_of(connection.execute(_IN_LANES, given).fetchone()[0])
+    found = pairs_of(connection.execute(_IN_LANES, given).fetchone()[0])
     # Sizes are in the index: the step is cut before a payload is read.
     fitting = readable(found, rule)
     moved = find_lanes(connection, {seq: rule for seq, _ in fitting})

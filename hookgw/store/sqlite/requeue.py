@@ -16,7 +16,7 @@ from hookgw.records.lanes import LaneRule
 from hookgw.store.delivery_searches import end_of_search
 from hookgw.store.new_lanes import fitting
 from hookgw.store.records import ReplayQuery, micros
-from hookgw.store.sqlite.bulk import Bulk, as_json
+from hookgw.store.sqlite.bulk import Bulk, as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.repartition import find_lanes
 from hookgw.store.sqlite.selection import conditions_of
@@ -50,7 +50,6 @@ _SOURCES = {
     "all": "deliveries INDEXED BY history WHERE 1",
 }
 
-_numbers_of = msgspec.json.Decoder(list[int]).decode
 _finished_of = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 
 
@@ -64,7 +63,7 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
         at: the time from which their age counts.
     """
     connection = transaction.connection
-    finished = set(_numbers_of(connection.execute(_FINISHED, (as_json(lanes),)).fetchone()[0]))
+    finished = set(numbers_of(connection.execute(_FINISHED, (as_json(lanes),)).fetchone()[0]))
     if not finished:
         return 0
     ids, since = transaction.names.ids(lanes.values()), micros(at)
@@ -83,7 +82,7 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
 def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: LaneRule, at: float) -> int:
     connection = transaction.connection
     asked = {"seqs": as_json(seqs), "after": after, "registration": rule.registration}
-    found = _numbers_of(connection.execute(_DELIVERED, asked).fetchone()[0])
+    found = numbers_of(connection.execute(_DELIVERED, asked).fetchone()[0])
     if not found:
         return 0
     lanes = find_lanes(connection, dict.fromkeys(found, rule))

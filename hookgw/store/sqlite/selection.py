@@ -13,7 +13,7 @@ from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.records import EventQuery, micros
 from hookgw.store.searches import Looked, in_time, spellings
-from hookgw.store.sqlite.bulk import as_json
+from hookgw.store.sqlite.bulk import as_json, numbers_of
 from hookgw.store.sqlite.erase import NAMES_PERSON, given_of_person
 
 # Registrations of the configuration, present and past, by the beginning of their ids. Row by row, because the
@@ -44,7 +44,6 @@ _COUNT = """SELECT json_group_object(r.name, c.count) FROM (
     CROSS JOIN names r ON r.number = c.registration"""
 
 _counts_of = msgspec.json.Decoder(dict[str, int]).decode
-_numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
 def conditions_of(
@@ -104,7 +103,7 @@ def look_at_payloads(
         given |= given_of_person(query.person)
         conditions.append(NAMES_PERSON)
     end, found = connection.execute(_LOOK.format(" AND ".join(conditions)), given).fetchone()
-    return Looked(frozenset(_numbers_of(found)), len(seqs) if end is None else end)
+    return Looked(frozenset(numbers_of(found)), len(seqs) if end is None else end)
 
 
 def count_by_registration(connection: sqlite3.Connection, seqs: Collection[int]) -> dict[str, int]:
