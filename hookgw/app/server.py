@@ -18,7 +18,6 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.app.application import application_of
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.app.reload import LEVEL
@@ -30,9 +29,13 @@ from hookgw.concurrency.tasks import TaskFailed
 from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.config.settings import Settings
 from hookgw.core.long_work import run_in_slices
+from hookgw.events.emit import EmitEndpoint
+from hookgw.instances.routes.fast_ingest import FastIngest
+from hookgw.instances.routes.ingest_endpoint import IngestEndpoint
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.long_json import finish
 from hookgw.plugins.hooks import Hooks
+from hookgw.web.app import Application
 from hookgw.web.server.certificates import Certificates
 from hookgw.web.server.serve import serve
 
@@ -44,6 +47,11 @@ logger = structlog.get_logger("hookgw")
 _SWITCH_INTERVAL = 0.0005
 """Seconds for which a thread that imports may keep the event loop from running; Python's default is 5 ms,
 at each call to the system."""
+
+
+def application_of(gateway: Gateway) -> Application:
+    """Return an application with its fast paths, which need no Quart, and without routes."""
+    return Application(gateway, EmitEndpoint(gateway), FastIngest(IngestEndpoint(gateway), gateway.node))
 
 
 class Server(msgspec.Struct, frozen=True, eq=False):

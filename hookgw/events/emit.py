@@ -17,8 +17,7 @@ from msgspec import UNSET
 from msgspec.json import Encoder
 
 from hookgw.concurrency.light import in_task
-from hookgw.events.emit_limits import emit_limits
-from hookgw.events.requests import EventReader
+from hookgw.events.requests import EmitLimits, EventReader
 from hookgw.events.responses import Emitted
 from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
@@ -84,7 +83,7 @@ class EmitEndpoint:
         self._gateway = gateway
         server = gateway.settings.server
         self._limit = max(server.max_body, server.max_batch_body)
-        self._limits = emit_limits(gateway.settings)
+        self._limits = EmitLimits.of(gateway.settings)
 
     def matches(self, scope: Any) -> bool:
         path: str = scope["path"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from hookgw.config.settings import Settings
 from hookgw.kernel.errors import Invalid, TooLarge
 from hookgw.kernel.json_decoding import LARGE, no_collection
 from hookgw.kernel.json_fields import kind_of, show_name, unknown_field
@@ -83,6 +84,12 @@ class EmitLimits(msgspec.Struct, frozen=True):
     max_single: int = 2**20
     max_events: int = 10_000
     max_values: int = MAX_VALUES
+
+    @classmethod
+    def of(cls, settings: Settings) -> EmitLimits:
+        """Return the limits that the settings name."""
+        events, server = settings.events, settings.server
+        return cls(events.max_data, server.max_body, server.max_batch_events, events.max_values)
 
     @property
     def max_item(self) -> int:

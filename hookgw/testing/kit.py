@@ -24,8 +24,7 @@ from hookgw.concurrency.clock import virtual_clock
 from hookgw.config.load import load_settings
 from hookgw.config.yaml_writer import write_document
 from hookgw.delivery.http.resolver import Found
-from hookgw.events.emit_limits import emit_limits
-from hookgw.events.requests import EventReader
+from hookgw.events.requests import EmitLimits, EventReader
 from hookgw.kernel.errors import Invalid, PluginFailed, StartError, TooLarge
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.long_json import finish
@@ -197,7 +196,7 @@ class GatewayKit:
             instance,
             gateway.catalog,
             now=gateway.clock.wall(),
-            limits=emit_limits(gateway.settings),
+            limits=EmitLimits.of(gateway.settings),
             schemas=gateway.events.schemas,
         )
         batch = finish(reader.read(body, lines=False))

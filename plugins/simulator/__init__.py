@@ -14,7 +14,7 @@ It is also the example for writers of connectors. Read it in this order:
 - ``outgoing.py``: all types of messages, and a key that makes a repeated send harmless;
 - ``network_requests.py``: the proof of requests that the network sends to hookgw;
 - ``connection.py``: refusals with a code, a status and the time to wait;
-- ``traffic.py``, ``presence.py`` and ``picture.py``: what the network has to say.
+- ``traffic.py`` and ``picture.py``: what the network has to say.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, get_args
 
@@ -34,7 +35,6 @@ from .network_requests import read_messages
 from .options import OPTIONS_SCHEMA, Options, read_options
 from .outgoing import chat_of, message_id_of, outgoing, payload_of
 from .picture import picture_of, png_of
-from .presence import show_presence
 from .receiving import events_of, receive_messages, status_event
 from .state import read_state
 
@@ -43,6 +43,7 @@ STATUS_STEPS = ("SERVER_ACK", "DELIVERY_ACK", "READ")
 
 _CHUNK = 4096
 _NEVER = float("inf")
+_PRESENCE_ENDS = {"available": "unavailable", "composing": "paused", "recording": "paused"}
 
 _NOT_CONNECTED = Sentence("simulator.not_connected", "The simulator is not connected.")
 
@@ -166,7 +167,7 @@ class Simulator(NetworkConnector[Connection]):
         account = connection.account
         chat = account if number is None else chat_of(number)
         # Not waited for: the caller has other work during the delay.
-        connection.nursery.start_soon(show_presence, session, account, chat, presence, delay)
+        connection.nursery.start_soon(_show_presence, session, account, chat, presence, delay)
         await trio.lowlevel.checkpoint()
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
@@ -281,3 +282,18 @@ async def _acknowledge(session: Session, key: dict[str, Any], delay: float) -> N
     for status in STATUS_STEPS:
         await trio.sleep(delay)
         await session.emit_all([status_event(key, status)])
+
+
+async def _show_presence(session: Session, account: str, chat: str, presence: str, delay: float) -> None:
+    """Emit a presence of the account and, after a delay in seconds, its end."""
+    await _emit_presence(session, account, chat, presence)
+    if delay and presence in _PRESENCE_ENDS:
+        await trio.sleep(delay)
+        await _emit_presence(session, account, chat, _PRESENCE_ENDS[presence])
+
+
+async def _emit_presence(session: Session, account: str, chat: str, presence: str) -> None:
+    presences = {account: {"lastKnownPresence": presence}}
+    # The plugin gateway_kinds adds this kind, and may be disabled.
+    with suppress(Invalid):
+        await session.emit("PRESENCE_UPDATE", {"id": chat, "presences": presences})

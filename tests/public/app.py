@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hookgw.app.application import *
 from hookgw.app.dashboard import *
 from hookgw.app.json_schemas import *
 from hookgw.app.open import *

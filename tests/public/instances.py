@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.instances.commands.qr_code import *
+from hookgw.instances.commands.connect import qr_blocks as qr_blocks
 from hookgw.instances.connectors.calls import *
 from hookgw.instances.connectors.chat_lines import *
 from hookgw.instances.connectors.inbound_media import *

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,6 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import instance_argument, tag_option
 from hookgw.command.output import json_option, say, show_drawing, show_fields, show_json, wants_json
-from hookgw.instances.commands.qr_code import qr_blocks
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 from hookgw.records.connectors import ConnectionState
@@ -166,3 +166,12 @@ def _show(found: dict[str, Any]) -> None:
     )
     if found.get("code") and shows_codes():
         show_drawing(qr_blocks(found["code"]))
+
+
+def qr_blocks(code: str) -> str:
+    """Return a QR code as lines of blocks, for dark and light terminals: scanners read both."""
+    import segno  # most commands show no code
+
+    written = io.StringIO()
+    segno.make(code, micro=False).terminal(written, border=2, compact=True)
+    return written.getvalue().rstrip("\n")
