@@ -16,7 +16,6 @@ import msgspec
 
 from hookgw.kernel.errors import Invalid, WrongFields
 from hookgw.kernel.json_fields import (
-    NOT_STRING,
     Check,
     Fields,
     as_bool,
@@ -24,7 +23,6 @@ from hookgw.kernel.json_fields import (
     as_text,
     cut_short,
     is_whole,
-    kind_of,
     list_of,
     one_of,
     text_at_most,
@@ -339,9 +337,7 @@ def number_of(value: Any, where: str) -> str:
     # Clients that read numbers from a spreadsheet send them as JSON numbers.
     if is_whole(value):
         value = str(int(value))
-    if not isinstance(value, str):
-        raise Invalid(NOT_STRING(where=where, kind=kind_of(value)))
-    return text_up_to(MAX_NUMBER)(value.strip(), where)
+    return text_up_to(MAX_NUMBER)(as_text(value, where).strip(), where)
 
 
 def _some_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:

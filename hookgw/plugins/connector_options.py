@@ -103,19 +103,10 @@ class ConnectorOptions:
         Raises:
             Invalid: a secret is masked, but no value is stored.
         """
-        result = dict(stored)
-        problems = []
-        for name, value in change.items():
-            if value == MASK and self._is_secret(name):
-                if name not in stored:
-                    problems.append(MASKED(where=place("", name)))
-            elif value is None:
-                result.pop(name, None)
-            else:
-                result[name] = _merged(result.get(name), value)
-        if problems:
+        masked = {name for name, value in change.items() if value == MASK and self._is_secret(name)}
+        if problems := [MASKED(where=place("", name)) for name in change if name in masked - stored.keys()]:
             raise Invalid(*cut_short(problems))
-        return result
+        return _merged(dict(stored), {name: value for name, value in change.items() if name not in masked})
 
     def servers(self, options: Mapping[str, Any]) -> frozenset[Server]:
         """Return the listed servers in options that the schema marks with ``"x-server": true``."""
@@ -229,16 +220,14 @@ def _origin(value: Any) -> Server | None:
         return None
 
 
-def _merged(old: Any, new: Any) -> Any:
-    """Return a value after a JSON merge patch (RFC 7396)."""
-    if not isinstance(new, dict):
-        return new
+def _merged(old: Any, new: dict[str, Any]) -> dict[str, Any]:
+    """Return an object after a JSON merge patch (RFC 7396)."""
     result = dict(old) if isinstance(old, dict) else {}
     for name, value in new.items():
         if value is None:
             result.pop(name, None)
         else:
-            result[name] = _merged(result.get(name), value)
+            result[name] = _merged(result.get(name), value) if isinstance(value, dict) else value
     return result
 
 

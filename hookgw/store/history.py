@@ -195,9 +195,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
     async def _forget_names(self) -> None:
         """Remove what is kept of instances, registrations and URLs that nothing refers to any more."""
 
-    async def list_deliveries(  # noqa: C901 -- reads once from top to bottom
-        self, query: DeliveryQuery
-    ) -> DeliveryPage:
+    async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
         before = None
         if query.cursor is not None:
             before = parse_delivery_id(query.cursor)
@@ -231,11 +229,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
                 return DeliveryPage(found)
             if trio.current_time() >= deadline:
                 return DeliveryPage(found, f"dlv_{before}")
-            # A disk that is not in memory may take a thousand times as long for a row.
-            if part.seconds < searches.PART_SECONDS / 2:
-                rows = min(rows * 2, searches.MOST_ROWS)
-            elif part.seconds > searches.PART_SECONDS * 2:
-                rows = max(searches.LEAST_ROWS, rows // 2)
+            rows = searches.next_rows(rows, part.seconds)
 
     async def find_delivery(
         self, instance: str, name: str, *, without_global: bool = False

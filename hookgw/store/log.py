@@ -394,7 +394,7 @@ class SteppedLog(Generic[C, Tx]):
             await trio.sleep(INDEX_REST)
         return done
 
-    async def list_events(self, query: EventQuery) -> EventPage:  # noqa: C901 -- reads once from top to bottom
+    async def list_events(self, query: EventQuery) -> EventPage:
         state = await self._lists.run(partial(self._sql.read_state, query=query))
         place = self._place_of(query.cursor, state.generations)
         sought = Sought.of(query)
@@ -431,10 +431,7 @@ class SteppedLog(Generic[C, Tx]):
                 if trio.current_time() >= deadline:
                     return page(state.cursor(part.next), searched=_seconds(part.searched))
                 bounds = (part.next, until) if query.is_oldest_first else (after, before(part.next))
-                if part.seconds < searches.PART_SECONDS / 2:
-                    rows = min(rows * 2, searches.MOST_ROWS)
-                elif part.seconds > searches.PART_SECONDS * 2:
-                    rows = max(searches.LEAST_ROWS, rows // 2)
+                rows = searches.next_rows(rows, part.seconds)
         return page(None)
 
     @staticmethod

@@ -41,6 +41,14 @@ PAYLOAD_BYTES = 8 * 2**20
 """A part of a search in payloads looks at this many deliveries at most, and bytes, or at one payload."""
 
 
+def next_rows(rows: int, seconds: float) -> int:
+    """Return how many rows the next part looks at, after one with so many that took some seconds."""
+    if seconds < PART_SECONDS / 2:
+        return min(rows * 2, MOST_ROWS)
+    # A disk that is not in memory may take a thousand times as long for a row.
+    return max(LEAST_ROWS, rows // 2) if seconds > PART_SECONDS * 2 else rows
+
+
 class Looked(NamedTuple):
     """Which of some deliveries have payloads that match, and at how many of them the search has looked."""
 
