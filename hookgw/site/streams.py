@@ -29,6 +29,7 @@ from hookgw.kernel.language import current_language, in_language
 from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.sentences import TOO_MANY_LIVE_PAGES
+from hookgw.site.visitor import visitor
 from hookgw.web.request_body import current_exchange
 
 MOST_STREAMS = 100
@@ -122,15 +123,9 @@ class Streams:
             stream.woken.set()
 
     def open(
-        self,
-        signed_in: SignedIn,
-        key: Any,
-        render: Render,
-        *,
-        instance: str | None = None,
-        within: str | None = None,
+        self, key: Any, render: Render, *, instance: str | None = None, within: str | None = None
     ) -> Response:
-        """Return the response that streams a part of a page, for the current request.
+        """Return the response that streams a part of a page, for the visitor of the current request.
 
         Args:
             key: hashable; streams with equal keys show the same, each in the language of its request. It has
@@ -146,16 +141,14 @@ class Streams:
         Raises:
             TooManyRequests: there are too many streams, of the key's instance or in total.
         """
+        signed_in = visitor().signed_in
         session, holder = signed_in.session.id, signed_in.holder.counted_as or GLOBAL_INSTANCE
         of_session = [one for one in self._streams if one.session == session and not one.is_replaced]
         replaced = of_session[0] if len(of_session) >= MOST_OF_SESSION else None
         room = min(MOST_OF_INSTANCE - self._share.held(holder), self._share.room(holder))
         may_open = holder == GLOBAL_INSTANCE or room + (replaced is not None) > 0
         if not may_open or self._share.used >= MOST_STREAMS:
-            raise TooManyRequests(
-                TOO_MANY_LIVE_PAGES,
-                retry_after=10,
-            )
+            raise TooManyRequests(TOO_MANY_LIVE_PAGES, retry_after=10)
         if replaced is not None:
             replaced.is_replaced = True
             replaced.woken.set()

@@ -185,7 +185,7 @@ class WebhookPage(Page):
             return await self._now(self._gateway.registrations.get(instance, label), may_change=may_change)
 
         key = ("webhook", found.id, may_change)
-        return self._streams.open(visitor().signed_in, key, render, instance=instance)
+        return self._streams.open(key, render, instance=instance)
 
     async def _now(self, registration: Registration, *, may_change: bool) -> str:
         return await self._site.fragment(
@@ -206,7 +206,7 @@ class WebhookPage(Page):
             return await self._deliveries(registration, *chosen)
 
         key = ("webhook's", found.id, chosen)
-        return self._streams.open(visitor().signed_in, key, render, instance=instance)
+        return self._streams.open(key, render, instance=instance)
 
     async def _deliveries(self, registration: Registration, since: float | None, until: float | None) -> str:
         query = DeliveryQuery(

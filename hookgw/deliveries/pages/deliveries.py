@@ -230,7 +230,6 @@ class DeliveriesPage(Page):
         self._selection(filters, reader)  # refused here, not once a second
         key = ("deliveries", filters, reader.principal, str(reader.zone))
         return self._streams.open(
-            visitor().signed_in,
             key,
             partial(self._table, filters, None, reader),
             within=None if "*" in filters.instance else filters.instance or None,

@@ -111,7 +111,7 @@ class DeliveryPage(Page):
         principal = visitor().principal
         key = ("delivery", instance, name, principal)
         render = partial(self._attempts, instance, name, principal)
-        return self._streams.open(visitor().signed_in, key, render, instance=instance)
+        return self._streams.open(key, render, instance=instance)
 
     async def _attempts(self, instance: str, name: str, principal: Principal) -> str:
         report = await self._gateway.history.find(instance, name, without_global=not principal.is_global)

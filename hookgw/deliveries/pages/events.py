@@ -115,7 +115,6 @@ class EventsPage(Page):
         filters, principal = _asked(), visitor().principal
         self._query(filters, principal)  # refused here, not once a second
         return self._streams.open(
-            visitor().signed_in,
             ("events", filters, principal),
             partial(self._table, filters, None, principal),
             within=None if "*" in filters.instance else filters.instance or None,

@@ -82,7 +82,7 @@ class LanesPage(Page):
     async def live(self) -> Response:
         principal, view = visitor().principal, _asked()
         render = partial(self._table, principal, view)
-        return self._streams.open(visitor().signed_in, ("lanes", principal, view), render)
+        return self._streams.open(("lanes", principal, view), render)
 
     async def resume(self) -> Response:
         """End the pause of a registration, and try its waiting lanes now."""

@@ -45,7 +45,7 @@ class CodesPage(Page):
     async def live(self) -> Response:
         principal, at = visitor().principal, _asked()
         render = partial(self._now, principal, at)
-        return self._streams.open(visitor().signed_in, ("codes", principal, at), render)
+        return self._streams.open(("codes", principal, at), render)
 
     async def _now(self, principal: Principal, at: str) -> str:
         return (await self._render(principal, at))[0]

@@ -162,7 +162,7 @@ class InstancePage(Page):
             raise NotFound(NO_PAGE(name=name[:64]))
         render = self._renderer(tab, instance)
         key = ("instance", found.id, tab.name, *render.args, *render.keywords.values())
-        return self._streams.open(visitor().signed_in, key, render, instance=instance)
+        return self._streams.open(key, render, instance=instance)
 
     def _renderer(self, tab: Tab, instance: str) -> partial[Awaitable[str]]:
         """Return what renders the live part of a tab, as far as the visitor may see it."""

@@ -117,7 +117,7 @@ class InstancesPage(Page):
     async def live(self) -> Response:
         principal, view = visitor().principal, _asked()
         render = partial(self._table, principal, view)
-        return self._streams.open(visitor().signed_in, ("instances", principal, view), render)
+        return self._streams.open(("instances", principal, view), render)
 
     async def _table(self, principal: Principal, view: ListView) -> str:
         gateway = self._gateway

@@ -119,9 +119,7 @@ class ChatsPage(Page):
                 return await self._bubbles(instance, await self._read(instance, names, None))
             return await self._list(instance, None)
 
-        return self._streams.open(
-            visitor().signed_in, ("chats", found.id, tuple(names)), render, instance=instance
-        )
+        return self._streams.open(("chats", found.id, tuple(names)), render, instance=instance)
 
     async def _list(self, instance: str, cursor: str | None) -> str:
         page = await self._gateway.chats.page(instance, cursor)

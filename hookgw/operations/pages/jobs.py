@@ -84,7 +84,7 @@ class JobsPage(Page):
     async def live(self) -> Response:
         principal = visitor().principal
         render = partial(self._table, principal)
-        return self._streams.open(visitor().signed_in, ("jobs", principal), render)
+        return self._streams.open(("jobs", principal), render)
 
     async def show_job(self, job_id: str) -> Response:
         """Show one job; ``of`` of the query says how many deliveries its plan had."""
@@ -102,7 +102,7 @@ class JobsPage(Page):
         principal, planned = visitor().principal, _planned(request.args.get("of", ""))
         await self._jobs.find(principal, job_id)
         render = partial(self._now, principal, job_id, planned)
-        return self._streams.open(visitor().signed_in, ("job", principal, job_id, planned), render)
+        return self._streams.open(("job", principal, job_id, planned), render)
 
     async def _now(self, principal: Principal, job_id: str, planned: int) -> str:
         job = await self._jobs.find(principal, job_id)

@@ -161,7 +161,7 @@ class OverviewPage(Page):
     async def live(self) -> Response:
         principal, asked = visitor().principal, self._asked()
         render = partial(self._now, principal, asked)
-        return self._streams.open(visitor().signed_in, ("overview", principal, asked), render)
+        return self._streams.open(("overview", principal, asked), render)
 
     def _asked(self) -> Asked:
         shows_all = request.args.get("problems") == "all"

@@ -18,7 +18,7 @@ from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.records.api_keys import Right
 from hookgw.records.audit import AuditEntry
 from hookgw.records.told_sentences import sentence_text
-from hookgw.site.site import NavEntry, Page, Site, visitor
+from hookgw.site.site import NavEntry, Page, Site
 from hookgw.store import AuditQuery
 
 MOST_ENTRIES = 20
@@ -82,7 +82,7 @@ class SystemPage(Page):
         )
 
     async def live(self) -> Response:
-        return self._streams.open(visitor().signed_in, "log", self._log)
+        return self._streams.open("log", self._log)
 
     async def _log(self) -> str:
         return await self._site.fragment("log.html", lines=recent_log.lines())
