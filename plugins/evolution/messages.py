@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hookgw import Invalid, MessageQuery, NetworkEvents, NetworkRefused, whatsapp_chat_of
+from hookgw.connectors import mapping
 
 from .client import Client
 
@@ -43,6 +44,17 @@ async def found_messages(client: Client, query: MessageQuery) -> dict[str, Any]:
             "evolution.answer_without_messages", "Evolution API did not answer with messages."
         )
     return {"messages": {**page, "records": [one for one in records if isinstance(one, dict)]}}
+
+
+async def stored_key(client: Client, id_: str) -> dict[str, Any]:
+    """Return the key of a message; empty if Evolution API has not stored the message.
+
+    Raises:
+        NetworkRefused: see :func:`found_messages`.
+    """
+    found = (await found_messages(client, MessageQuery(id=id_, size=1)))["messages"]["records"]
+    keys = (mapping(one.get("key")) for one in found)
+    return next((key for key in keys if key.get("id") == id_), {})
 
 
 def _time(seconds: float) -> str:

@@ -11,13 +11,14 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge
-from hookgw.connectors import attach_file, decode_json, network_event
+from hookgw import EventLeftOut, Invalid, NetworkRefused, NewEvent, TooLarge
+from hookgw.connectors import attach_file, decode_json, mapping, network_event, text
 
 from .connection import Connection
 from .events import Report, read_reports, repaired
 from .history import messages_between
 from .media import file_of, may_have_file, size_of, small_file, with_link
+from .messages import stored_key
 
 _MOST_UNKNOWN = 100
 _MOST_PARTS = 256
@@ -27,9 +28,13 @@ FILE_TIME = 10.0
 """Seconds for files that registrations want inside events. Evolution API waits 30 s for an answer."""
 _SLOW_FOR = 60.0
 """Seconds without such files, after one took too long: messages must not wait for each of them."""
+KEY_TIME = 5.0
+"""Seconds to look up which message somebody has edited."""
 _MOST_FILES = 10
 """They are in memory at a time, and each fits into an event."""
 _MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
+_EDIT = "MESSAGES_EDITED"
+_PEOPLE = ("@s.whatsapp.net", "@lid")
 
 logger = structlog.get_logger("hookgw.evolution")
 
@@ -110,7 +115,7 @@ class Receiver:
                 ]
                 for first in range(0, len(events), _MOST_FILES):
                     part = events[first : first + _MOST_FILES]
-                    await self._put_files(part)
+                    await self._complete(part)
                     yield part
         finally:
             await pages.aclose()  # noqa: ASYNC102 -- it waits for nothing
@@ -233,6 +238,8 @@ class Receiver:
             data = {**data, "message": {**data["message"]}}  # its own: the file comes into it
             if has_links:
                 data = with_link(data, content, self._session)
+        if kind == _EDIT and _key_of_author(data) is not None:
+            data, data_json = {**data}, None  # its own: another key comes into it
         if has_links and kind == "MESSAGES_SET" and (data_json is None or may_have_file(data_json)):
             with suppress(ValueError):  # as above
                 whole = decode_json(data_json) if data is None and data_json is not None else data
@@ -263,15 +270,28 @@ class Receiver:
         return found
 
     async def _emit(self, events: Sequence[NewEvent]) -> None:
-        """Store events, those of messages with their files inside if a registration asks for them."""
-        await self._put_files(events)
+        """Store events, with what Evolution API tells only when it is asked."""
+        await self._complete(events)
         await self._session.emit_all(events)
 
-    async def _put_files(self, events: Sequence[NewEvent]) -> None:
+    async def _complete(self, events: Sequence[NewEvent]) -> None:
+        """Put the files of messages inside if a registration asks for them, and right keys into edits."""
         async with trio.open_nursery() as nursery:
             for number, (event, size) in enumerate(self._missing_files(events)):
                 is_late = number >= _MOST_FILES or trio.current_time() < self._slow_until
                 nursery.start_soon(self._put_file, event, size, 0 if is_late else FILE_TIME)
+            edits = [event.data for event in events if event.kind == _EDIT and event.data_json is None]
+            if edits and trio.current_time() >= self._slow_until:
+                nursery.start_soon(self._put_keys, edits)
+
+    async def _put_keys(self, edits: Sequence[Any]) -> None:
+        client = self.connection.client
+        with trio.move_on_after(KEY_TIME) as scope, suppress(NetworkRefused):
+            for edit in edits:
+                if client is not None and (key := _key_of_author(edit)):
+                    edit["key"] = await stored_key(client, key["id"]) or key
+        if scope.cancelled_caught:
+            self._slow_until = trio.current_time() + _SLOW_FOR
 
     async def _put_file(self, event: NewEvent, size: int, seconds: float) -> None:
         client = self.connection.client
@@ -280,3 +300,14 @@ class Receiver:
             found = await attach_file(self._session, event, read, size=size, seconds=seconds, logger=logger)
             if found is None and seconds:
                 self._slow_until = trio.current_time() + _SLOW_FOR
+
+
+def _key_of_author(edit: Any) -> dict[str, Any] | None:
+    """Return the key in an edit or a deletion if it may be the one that the author sees; or else ``None``.
+
+    Evolution API passes it on as it comes: of another person's message, the chat is the account itself, and
+    ``fromMe`` is true.
+    """
+    key = mapping(mapping(edit).get("key"))
+    is_private = text(key.get("remoteJid")).endswith(_PEOPLE)
+    return key if is_private and key.get("fromMe") is True and text(key.get("id")) else None

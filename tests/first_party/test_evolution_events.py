@@ -4,8 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import httpx
 import pytest
 import trio
+from quart import Response
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
@@ -16,6 +18,7 @@ from plugins.evolution.webhook import EVENTS, PROOF
 from tests.first_party.evolution import (
     Take,
     connected,
+    transport_of,
 )
 from tests.first_party.runs import post
 from tests.networks.evolution import WUID, Evolution
@@ -256,6 +259,51 @@ async def test_files_in_events_are_for_registrations_that_want_them(
     assert await taking({"event": "messages.upsert", "data": data}) == 200
     # As data, not as bytes: only so does the gateway find the file, and leaves it out for others.
     assert (session.events[-1].data, session.events[-1].data_json) == (data, None)
+
+
+@pytest.mark.parametrize("account", [WUID, "77@lid"])
+async def test_an_edit_by_a_person_has_the_key_of_the_message(
+    session: FakeSession, evolution: Evolution, taking: Take, account: str
+) -> None:
+    """Evolution API passes on the key that the author sees: the account is their chat, and it is theirs."""
+    ana = "5511988887777@s.whatsapp.net"
+    messages = [
+        evolution.message(ana, {"conversation": "hi"}, from_me=False),
+        evolution.message(ana, {"conversation": "hi"}, from_me=True),
+        evolution.message(WUID, {"conversation": "a note to myself"}, from_me=True),
+    ]
+    for message in messages:
+        evolution.store("shop", message)
+    for message in messages:
+        key = {**message["key"], "remoteJid": account, "fromMe": True}
+        for change in ({"type": "REVOKE"}, {"type": 14, "editedMessage": {"conversation": "new"}}):
+            body = evolution.envelope("shop", "messages.edited", {"key": key, **change})
+            for _ in range(2):
+                assert await taking(body) == 200
+            assert session.events[-1].data == {"key": message["key"], **change}
+    assert len(session.data_of("MESSAGES_EDITED")) == 6
+
+
+async def test_an_edit_whose_message_cannot_be_looked_up_comes_as_it_is(
+    session: FakeSession, evolution: Evolution, taking: Take
+) -> None:
+    async def never() -> Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def tell(id_: str) -> None:
+        data = {"key": {"remoteJid": WUID, "fromMe": True, "id": id_}, "type": "REVOKE"}
+        assert await taking(evolution.envelope("shop", "messages.edited", data)) == 200
+        assert session.events[-1].data == data
+
+    await tell("not stored")
+    transport_of(session).errors["POST chat/findMessages"] = [httpx.ConnectError("no route")]
+    await tell("not reached")
+    evolution.faults["POST chat/findMessages"] = [never]
+    await tell("not in time")
+    asked = len(evolution.calls_of("POST chat/findMessages"))
+    await tell("not asked, because others would wait, too")
+    assert len(evolution.calls_of("POST chat/findMessages")) == asked
 
 
 async def test_a_long_list_becomes_several_events(
