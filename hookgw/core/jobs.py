@@ -161,7 +161,8 @@ class Jobs:
             is_known = job.id in self._running or job.id in self._finished
             if job.is_running and not is_known and self._nursery is not None:
                 running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
-                logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
+                if job.parent is None:  # a part that begins is taken up, too
+                    logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
                 self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))
 
     async def leave(self, concerns: Callable[[Job], bool]) -> None:

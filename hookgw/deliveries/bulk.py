@@ -148,20 +148,21 @@ class BulkJobs(Collaborator):
         while True:
             running.ordered = trio.Event()
             goes_on = await self._jobs.obey(running, holds=False)
-            is_paused, is_any_begun = running.job.is_paused, False
+            is_paused, are_more = running.job.is_paused, False
             order = JobOrder.PAUSE if is_paused else JobOrder.RESUME if goes_on else JobOrder.CANCEL
             if order is JobOrder.RESUME:
-                is_any_begun = await self._begin_parts(running)
+                are_more = await self._begin_parts(running)
             is_any_ended = await self._ask(running, nodes, order)
-            if is_any_begun or is_any_ended:
+            if are_more or (is_any_ended and not running.job.parts):
                 continue
             if not running.job.parts and not is_paused:
                 return
+            # Also if some have ended: a question is about all parts, and what it changes is stored with them.
             with trio.move_on_after(ASK_EVERY):
                 await running.ordered.wait()
 
     async def _begin_parts(self, running: RunningJob) -> bool:
-        """Store the next parts, as far as there is room for them; return whether there were any."""
+        """Store the next parts, as far as there is room; return whether there may be room for more."""
         job = running.job
         selection = job.replay or job.cancel or DeliverySelection()
         names = [name for name in self._names(selection) if name > (job.cursor or "")]
@@ -184,7 +185,7 @@ class BulkJobs(Collaborator):
             put = partial(self._store.put_job, job, *parts, audit=entries)
             await retry_until_readable(put, _log_refusal)
             running.job = job
-        return bool(chosen)
+        return len(chosen) == STEP
 
     async def _ask(self, running: RunningJob, nodes: AllNodes, order: JobOrder) -> bool:
         """Have the parts carried out, and count what they did; return whether any has ended."""

@@ -254,8 +254,8 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         next_cursor = None if last is None else f"{last}-{now}"
         if job is not None and next_cursor is None and not job.done and not is_stored:
             job = None  # one step needs no record
-        if not found and job is None and not audit:
-            return CancelStep({}, next_cursor)
+        if not found and (job is None or is_stored) and not audit:
+            return CancelStep({}, next_cursor)  # nothing to write: thousands of parts of a job find nothing
         at = self._clock.steady()
 
         def cancel(transaction: Tx) -> dict[str, int]:
@@ -395,14 +395,20 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
     ) -> JobStep:
-        after, now = (0, await self._begin_replay()) if cursor is None else self._read_place(cursor)
+        if cursor is not None:
+            after, now = self._read_place(cursor)
+        else:
+            # Of a stored job: the commit with it came after all that its caller knew.
+            after, now = 0, await (self._now() if is_stored else self._begin_replay())
         # Beside the commits: a search with filters may walk through the whole history, in many steps.
         found, last = await self._find_finished(query, rules, after, now, count, size)
         next_cursor = None if last is None else f"{last}-{now}"
         if cursor is None and next_cursor is None and not is_stored:
             job = None  # one step needs no record
-        if not found and (job is None or (cursor is not None and next_cursor is not None)):
-            return JobStep(0, next_cursor)  # nothing to write: a search that is cut off begins here again
+        if not found and (job is None or cursor is not None or next_cursor is None):
+            # Nothing to write: a search that is cut off begins here again, and thousands of parts of a job
+            # find nothing.
+            return JobStep(0, next_cursor)
         at = self._clock.steady()
         requeue = self._requeuing(found, at)
 

@@ -171,7 +171,7 @@ class Model:
         is_last = len(found) < STEP
         if found:
             self.places[job] = found[-1]
-        if not (is_first and is_last):
+        if found and not (is_first and is_last):
             self._advance(job, len(found), is_last=is_last)
 
     def _erase(self, instance: str, person: str) -> None:

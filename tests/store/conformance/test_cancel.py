@@ -141,6 +141,16 @@ async def test_one_step_needs_no_record(store: Store) -> None:
     assert await store.load_jobs() == {}
 
 
+async def test_a_step_of_a_stored_job_that_finds_nothing_writes_nothing(engine: Engine, store: Store) -> None:
+    """A job over all instances has thousands of these."""
+    query = CancelQuery(instance="shop", registrations=("reg_1",))
+    cursor = await store.cancel_cursor()
+    job = Job(id="job_1", kind=JobKind.CANCEL, instance="shop", started=1.0, cursor=cursor)
+    async with engine.refuse(store):
+        step = await store.cancel_step(query, REASON, cursor, job=job, is_stored=True)
+    assert (step.counts, step.cursor) == ({}, None)
+
+
 @pytest.mark.parametrize(("most", "counted"), [(1, 1), (4, 4), (5, 5), (100, 5)])
 async def test_count(engine: Engine, store: Store, most: int, counted: int) -> None:
     engine.set_step(2)

@@ -233,6 +233,15 @@ async def test_a_single_step_ends_the_record_of_a_stored_job(store: Store, is_st
     assert stored is None or (stored.is_running, stored.done) == (False, 1)
 
 
+async def test_a_single_step_that_finds_nothing_writes_nothing(store: Store) -> None:
+    """A job over all instances has thousands of these. Its worker stores its end."""
+    job = Job(id="job_1", kind=JobKind.REPLAY, instance="shop", started=1.0)
+    await store.put_job(job)
+    step = await store.replay_step(QUERY, RULES, None, job=job, is_stored=True)
+    assert (step.count, step.cursor) == (0, None)
+    assert (await store.load_jobs())["job_1"] == job
+
+
 async def test_what_was_delivered_is_pending_again_where_it_was(store: Store) -> None:
     """A receiver that goes back has it in the original order, before what has been pending all the time."""
     await store.append(to("e1", "e2", "e3", "e4", "e5"))
