@@ -20,6 +20,7 @@ from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooM
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.fleet import FleetMember
+from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.sentences import TOO_MANY_LIVE_PAGES
 from hookgw.records.shards import shard_of
 from hookgw.web.auth import is_dashboard
@@ -148,8 +149,9 @@ class Forwarder:
         """Let this node call nothing unknown once its lease has ended: others may have made it since."""
         rule, variables = request.url_rule, request.view_args or {}
         if (
-            response.status_code != 404
-            or rule is None
+            rule is None
+            # A link to a file gets 403, whether or not its instance exists.
+            or response.status_code not in ((403, 404) if rule.rule.startswith(MEDIA_PATH) else (404,))
             or place_of(rule.rule, rule.arguments) is not CallPlace.OWNER
             or not self._node.holds(variables["instance"])
             or is_dashboard(request.path)  # for people, who load the page again

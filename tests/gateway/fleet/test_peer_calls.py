@@ -393,6 +393,8 @@ async def test_an_owner_whose_lease_has_ended_calls_nothing_unknown(
         paths += [f"/webhook/find/{new}", f"/webhook/secret/{known}/elsewhere"]
         for path in paths:
             await a.call("GET", path, status=404)
+        paths.append(f"/media/{new}/token")
+        await a.call("GET", paths[-1], status=403)
         await a.call("GET", found := f"/webhook/find/{known}/elsewhere")
         monkeypatch.setattr(a.gateway.node, "may_act", lambda: False)
         for path in (*paths, found):
