@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.public.config import KeyInfo, Settings, known_keys, load_settings, read_yaml, variable_of
+from tests.support.commented_examples import uncommented
 from tests.support.reference import meanings
 
 ROOT = Path(__file__).parent.parent
@@ -46,6 +47,15 @@ def test_the_example_has_every_key_with_its_meaning_above(key: KeyInfo) -> None:
             break
         above.insert(0, written.lstrip()[2:])
     assert MEANINGS[key.path] in " ".join(above)
+
+
+def test_the_examples_above_keys_can_be_uncommented(tmp_path: Path) -> None:
+    names = {key.path.rpartition(".")[2] for key in KEYS} | {"alerts"}
+    found = dict(uncommented(EXAMPLE.read_text(), names))
+    assert [*found] == ["tags", "global_webhooks", "options", "alerts"]
+    for text in found.values():
+        (file := tmp_path / "hookgw.yaml").write_text(text)
+        assert load_settings(file, {}) != Settings()
 
 
 def test_every_override_in_the_reference_works() -> None:

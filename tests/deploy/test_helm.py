@@ -13,6 +13,7 @@ import yaml
 
 from hookgw import __version__
 from tests.public.config import Settings, load_settings
+from tests.support.commented_examples import uncommented
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "hookgw"
@@ -110,6 +111,15 @@ def test_every_value_is_checked_and_explained() -> None:
                     compare(value, known[name])
 
     compare(values, schema)
+
+
+def test_the_example_of_a_configuration_can_be_uncommented(tmp_path: Path) -> None:
+    text = (CHART / "values.yaml").read_text("utf-8")
+    found = dict(uncommented(text, yaml.safe_load(text)))
+    assert [*found] == ["config"]
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(yaml.safe_load(found["config"])["config"]), encoding="utf-8")
+    assert load_settings(config, {}) != Settings()
 
 
 @needs_helm
