@@ -21,6 +21,14 @@ def make_folder(folder: Path) -> None:
         sync_folder(one.parent)
 
 
+def why_not_made(file: Path, error: OSError) -> str:
+    """Return why a file or a socket cannot be made; if its folder is missing, with what to do."""
+    folder = file.absolute().parent
+    if isinstance(error, FileNotFoundError) and not folder.exists():
+        return f"there is no folder {folder}; make it first"
+    return error.strerror or str(error)
+
+
 def sync_folder(folder: Path) -> None:
     """Make sure that the names in a folder are on disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -281,6 +281,12 @@ def test_half_an_export_is_no_file(tmp_path: Path) -> None:
     assert not file.exists()
 
 
+def test_an_export_to_a_missing_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "nowhere"
+    with pytest.raises(Failed, match=f"cannot be written: there is no folder {folder}; make it first"):
+        write_file(folder / "evolution.json", [SourceInstance({"name": "loja1"})])
+
+
 async def test_an_export_is_a_source(world: World, tmp_path: Path) -> None:
     world.evolution.add("loja1", token=TOKEN, webhook={})
     file = tmp_path / "evolution.json"

@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from hookgw.command.failure import Failed
+from hookgw.config.folders import why_not_made
 from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.kernel.masking import repr_without, with_masked_user
 
@@ -146,4 +147,4 @@ def write_file(file: Path, found: list[SourceInstance]) -> None:
     except FileExistsError as error:
         raise Failed(f"{file} exists already. Choose another name.") from error
     except OSError as error:
-        raise Failed(f"{file} cannot be written: {error.strerror}.") from error
+        raise Failed(f"{file} cannot be written: {why_not_made(file, error)}.") from error

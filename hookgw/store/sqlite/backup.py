@@ -27,6 +27,7 @@ import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.file_presence import is_there
+from hookgw.config.folders import why_not_made
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.kernel.sentences import Sentence
@@ -220,7 +221,7 @@ def _errors(file: Path) -> Iterator[None]:
             "backup.not_written",
             "The backup {file} cannot be written: {reason}.",
             file=file,
-            reason=error.strerror,
+            reason=why_not_made(file, error),
         ) from error
     except sqlite3.Error as error:
         if not is_disk_error(error):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import trio
 
+from hookgw.config.folders import why_not_made
 from hookgw.kernel.errors import StartError
 
 _BACKLOG = 1024
@@ -85,7 +86,7 @@ def _reason(address: str, error: OSError) -> str:
         return "something is listening there already, another process or another address of server.bind"
     if error.errno == errno.EACCES and not address.startswith("unix:"):
         return "this user may not use the port; take one from 1024 on, with a reverse proxy before it"
-    return error.strerror or str(error)
+    return why_not_made(Path(address.removeprefix("unix:")), error)
 
 
 async def _listen_on_path(path: Path) -> trio.SocketListener:

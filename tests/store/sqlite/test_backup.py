@@ -200,8 +200,11 @@ async def test_a_disk_that_runs_full_meanwhile(
 
 
 async def test_a_missing_folder(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(StorageUnavailable, match=r"copy.db cannot be written: No such file or directory"):
-        await store.back_up(tmp_path / "nowhere" / "copy.db", ignore)
+    folder = tmp_path / "nowhere"
+    with pytest.raises(
+        StorageUnavailable, match=rf"copy.db cannot be written: there is no folder {folder}; make it first\."
+    ):
+        await store.back_up(folder / "copy.db", ignore)
 
 
 async def test_a_copy_is_as_encrypted_as_the_file(path: Path, tmp_path: Path) -> None:
