@@ -19,12 +19,14 @@ import httpx
 
 from hookgw._version import __version__
 from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command.fields import Ago
 from hookgw.command.group import PROFILE
 from hookgw.command.profiles import complete_profiles
 from hookgw.command.target import DEFAULT_SERVER, find_target
 from hookgw.kernel.language import ENGLISH, N_, current_language
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import SHORTEST, with_masked_user
+from hookgw.kernel.times import rfc3339
 from hookgw.records.fleet import SILENT_NODES
 
 R = TypeVar("R")
@@ -185,6 +187,20 @@ class Client:
             return [self._key or "No key was sent.", advice]
         return [self._key] if response.status_code == HTTPStatus.FORBIDDEN and self._key else []
 
+    def now(self) -> float:
+        """Ask the gateway for its time, in seconds since the epoch. This machine's clock may be wrong.
+
+        Raises:
+            ServerUnavailable: it does not respond.
+        """
+        try:
+            self.call("GET", "healthz")
+        except ServerUnavailable:
+            raise
+        except Failed:
+            pass  # a proxy refuses this path, and has said the time
+        return self.server_time
+
     def page(self, items: str, *path: str | None, query: Query) -> Any:
         """Return a page of a list; see :meth:`call`. If the gateway ends one early, the next ones follow, for
         a few seconds.
@@ -240,6 +256,12 @@ def server_options(function: Callable[..., R]) -> Callable[..., R]:
         if profile is None and server is None:  # `hookgw --profile NAME command`
             profile = click.get_current_context().meta.get(PROFILE)
         with Client(*find_target(server, key, key_file, profile)) as client:
+            if any(isinstance(value, Ago) for value in options.values()):
+                now = client.now()
+                options = {
+                    name: rfc3339(now - value) if isinstance(value, Ago) else value
+                    for name, value in options.items()
+                }
             try:
                 return function(client, **options)
             except Failed as error:

@@ -100,15 +100,20 @@ def read_secret(_ctx: click.Context, param: click.Parameter, value: str | None) 
     return line
 
 
-def read_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+class Ago(float):
+    """So many seconds before now. ``server_options`` makes a time of it, by the gateway's clock."""
+
+
+def read_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | Ago | None:
     """Read a time as :func:`read_moment` does, or a duration before now (``10m``, ``2h``, ``3d``)."""
     if value is None:
         return None
     try:
         try:
-            return rfc3339(time.time() - parse_duration(value))
+            ago = Ago(parse_duration(value))
         except ValueError:
             return _in_utc(value)
+        rfc3339(time.time() - ago)  # raises if there is no such year
     except (ValueError, OverflowError, OSError) as error:
         raise click.BadParameter(
             _(
@@ -116,6 +121,7 @@ def read_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -
                 value=value,
             )
         ) from error
+    return ago
 
 
 def read_moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:

@@ -78,7 +78,7 @@ async def test_a_deletion_waits_for_its_job(
 async def test_a_replay_waits_for_the_job_of_a_large_window(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"replayed": 0}, 202)
     server.will(says({"replayed": 10, "job": "job_1"}, 202), says(RUNNING), says(DONE))
-    result = await invoke("delivery", "replay", "loja1", "--since", "2h")
+    result = await invoke("delivery", "replay", "loja1", "--since", "2026-11-20T12:00:00Z")
     assert result.stdout == "Replayed 5,000 deliveries.\n"
 
 

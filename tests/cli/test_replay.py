@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hookgw.deliveries.commands import replay
-from hookgw.testing import Receiver
+from hookgw.testing import Receiver, answer
 from tests.cli.conftest import Invoke, says
 from tests.public.command import Failed
 from tests.public.kernel import parse_rfc3339, rfc3339
@@ -103,7 +103,16 @@ async def test_an_immediate_failure_has_only_its_message(invoke: Invoke, server:
     server.default = says(ERROR, 409)
     result = await invoke("delivery", "replay", "loja1", "--since", "2h")
     assert (result.exit_code, result.stderr) == (1, "Error: A replay is under way.\n")
-    assert len(server.requests) == 1
+    assert [request.target for request in server.requests] == ["/healthz", "/delivery/replay/loja1"]
+
+
+async def test_a_duration_counts_from_the_time_of_the_gateway(invoke: Invoke, server: Receiver) -> None:
+    """The clock of this machine may be hours behind, as after the sleep of a laptop."""
+    headers = {"x-hookgw-version": "1.0", "date": "Fri, 20 Nov 2026 12:00:00 GMT"}
+    server.default = answer(200, '{"deliveries": [], "cursor": null}', headers=headers)
+    await invoke("delivery", "list", "loja1", "--since", "2h", "--until", "30m")
+    times = "since=2026-11-20T10%3A00%3A00.000Z&until=2026-11-20T11%3A30%3A00.000Z"
+    assert times in server.requests[-1].target
 
 
 class Interrupted:

@@ -519,7 +519,7 @@ async def test_a_dry_run_of_a_backfill(
 async def test_a_backfill_that_becomes_a_job_is_followed(invoke: Invoke, server: Receiver) -> None:
     server.will(says({"backfilled": 1, "job": "job_1"}, 202))
     server.default = says({"id": "job_1", "state": "done", "done": 7, "total": None, "error": None})
-    result = await invoke("webhook", "backfill", "loja1", "--since", "2h", "--json")
+    result = await invoke("webhook", "backfill", "loja1", "--since", "2026-11-20T12:00:00Z", "--json")
     assert json.loads(result.stdout) == {"backfilled": 7}
 
 

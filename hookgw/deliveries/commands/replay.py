@@ -7,7 +7,6 @@ the original order, shows progress, and allows a stop between two windows.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -84,7 +83,7 @@ def replay(
         if "job" in response:
             replayed = follow_aloud(client, response["job"], "Replayed")["done"]
     else:
-        windows = split_into_windows(since, until, time.time())
+        windows = split_into_windows(since, until, client.server_time)
         with _progress_bar(len(windows)) as show_progress:
             replayed = replay_windows(client, instance, windows, body, show_progress)
     things = ngettext("{n} delivery", "{n} deliveries", replayed)
