@@ -20,6 +20,8 @@ from hookgw.delivery.http.stream import acknowledge, unacknowledged
 
 _RECEIVED_AT_ONCE = 65_536
 _SECURED_AT_ONCE = 65_536
+_OF_PLAIN_HTTP = ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER")
+"""OpenSSL's reasons: it knows GET, POST, HEAD, PUT and CONNECT. The last is all else that is no TLS."""
 _CLOSE_TIMEOUT = 2.0
 """Seconds for sending TLS's close notification."""
 
@@ -136,7 +138,7 @@ class TlsStream(ClientStream):
         try:
             await self._handshake.run(rate_limit_key(peer))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self.got_plain_http = getattr(error.__cause__, "reason", None) == "HTTP_REQUEST"
+            self.got_plain_http = getattr(error.__cause__, "reason", None) in _OF_PLAIN_HTTP
             if self.got_plain_http:
                 self._secured = self._handshake.stream.transport_stream
             return False

@@ -59,10 +59,10 @@ async def connect(
         yield stream
 
 
-@pytest.mark.parametrize("request_", [HEALTH, b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"])
-async def test_plain_http_is_told_to_use_https(secured: Running, request_: bytes) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT"])
+async def test_plain_http_is_told_to_use_https(secured: Running, method: str) -> None:
     async with await secured.connect() as stream:
-        await stream.send_all(request_)
+        await stream.send_all(f"{method} / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}".encode())
         answer = await read_to_end(stream)
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"use https:// instead of http://" in answer
