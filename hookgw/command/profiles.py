@@ -84,7 +84,9 @@ def load_profiles(file: Path) -> Profiles:
     except FileNotFoundError:
         return Profiles()
     except (OSError, UnicodeDecodeError) as error:
-        raise Failed(_("{file} cannot be read: {error}.", file=file, error=error)) from error
+        raise Failed(
+            _("{file} cannot be read: {error}.", file=file, error=getattr(error, "strerror", None) or error)
+        ) from error
     if hasattr(os, "geteuid") and mode & 0o077:  # on Windows, modes say nothing of other users
         raise Failed(
             _(
@@ -124,7 +126,9 @@ def save_profiles(file: Path, profiles: Profiles) -> None:
     except OSError as error:
         with suppress(OSError):
             draft.unlink()
-        raise Failed(_("{file} cannot be written: {error}.", file=file, error=error)) from error
+        raise Failed(
+            _("{file} cannot be written: {error}.", file=file, error=error.strerror or error)
+        ) from error
 
 
 def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -70,17 +70,17 @@ def find_target(
     key_path = environ.get("HOOKGW_KEY_FILE")
     from_environment: tuple[Source, ...] = (
         ("HOOKGW_KEY", lambda: check_key(environ.get("HOOKGW_KEY", ""), "HOOKGW_KEY")),
-        (f"the file {key_path} (HOOKGW_KEY_FILE)", lambda: _from_file(key_path)),
+        (f"the file {key_path} (HOOKGW_KEY_FILE)", lambda: key_from_file(key_path)),
     )
     stored = found or Profile(url="")
     from_profile: tuple[Source, ...] = (
         (f"the profile {name!r}", lambda: check_key(stored.key or "", f"the profile {name!r}")),
-        (f"the file {stored.key_file} of the profile {name!r}", lambda: _from_file(stored.key_file)),
+        (f"the file {stored.key_file} of the profile {name!r}", lambda: key_from_file(stored.key_file)),
     )
     rest = (*from_profile, *from_environment) if profile is not None else (*from_environment, *from_profile)
     options: tuple[Source, ...] = (
         ("--key", lambda: None if key is None else _read_key(key)),
-        (f"the file {key_file} (--key-file)", lambda: _from_file(key_file)),
+        (f"the file {key_file} (--key-file)", lambda: key_from_file(key_file)),
     )
     address = found.url if found is not None else server or url or DEFAULT_SERVER
     for source, read in (*options, *rest):
@@ -108,13 +108,15 @@ def check_key(text: str, source: str) -> str:
     return key
 
 
-def _from_file(file: str | Path | None) -> str | None:
+def key_from_file(file: str | Path | None) -> str | None:
+    """Return the key in a file; ``None`` without one. Raise ``Failed`` if it cannot be read or has no key."""
     if not file:
         return None
     try:
         text = Path(file).expanduser().read_text("utf-8")
     except (OSError, UnicodeDecodeError, RuntimeError) as error:  # the last for "~" without a home
-        raise Failed(_("The key cannot be read from {file}: {error}.", file=file, error=error)) from error
+        reason = getattr(error, "strerror", None) or error
+        raise Failed(_("The key cannot be read from {file}: {error}.", file=file, error=reason)) from error
     key = check_key(text, str(file))
     if not key:
         raise Failed(_("{file} contains no key.", file=file))

@@ -76,7 +76,7 @@ def test_a_key_from_a_file(environ: dict[str, str], tmp_path: Path) -> None:
     file.write_text("\n")
     with pytest.raises(Failed, match="contains no key"):
         find_target(None, None, file, None, environ)
-    with pytest.raises(Failed, match=r"The key cannot be read from .*missing"):
+    with pytest.raises(Failed, match=r"The key cannot be read from .*/missing: No such file or directory\."):
         find_target(None, None, tmp_path / "missing", None, environ)
 
 

@@ -14,7 +14,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.output import json_option, say, show_json, wants_json
-from hookgw.command.target import check_key, read_secret_line
+from hookgw.command.target import check_key, key_from_file, read_secret_line
 from hookgw.instances.evolution.plan import LEAST_KEY, Action, Existing, Planned, plan_import
 from hookgw.instances.evolution.source import SourceInstance, read_file, read_server, write_file
 from hookgw.kernel.language import gettext as _
@@ -144,10 +144,7 @@ def _evolution_key(file: Path | None, given: str | None) -> str:
             _("--from-key takes no key: write --from-key -, and the key on standard input.")
         )
     if file is not None:
-        try:
-            key = check_key(file.read_text("utf-8"), str(file))
-        except (OSError, UnicodeDecodeError) as error:
-            raise Failed(_("The key cannot be read from {file}: {error}.", file=file, error=error)) from error
+        key = key_from_file(file)
     else:
         of_environment = "" if given == "-" else os.environ.get("EVOLUTION_API_KEY", "")
         key = check_key(of_environment, "EVOLUTION_API_KEY")
