@@ -36,7 +36,10 @@ class Handshake(Generic[S]):
 
     Attributes:
         stream: usable once :meth:`run` has returned.
+        begun: what the other side sent first.
     """
+
+    begun = b""
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class Handshake(Generic[S]):
 
     async def _receive(self) -> None:
         if received := await self.stream.transport_stream.receive_some(16_384):
+            self.begun = self.begun or bytes(received[:16])
             self._incoming.write(received)
         else:
             self._incoming.write_eof()

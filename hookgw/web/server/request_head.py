@@ -72,7 +72,7 @@ _TLS = Sentence(
     "http.tls_handshake",
     "This is a TLS handshake, but the server speaks plain HTTP: use http:// instead of https://.",
 )
-PLAIN_HTTP = Sentence(
+_PLAIN_HTTP = Sentence(
     "http.plain_on_tls", "This is plain HTTP, but the server speaks TLS: use https:// instead of http://."
 )
 
@@ -200,6 +200,13 @@ def _fault_of_line(begun: bytes) -> Sentence:
     if begun.startswith(_PROXY_PROTOCOL):
         return _PROXY
     return _TLS if begun.startswith(_TLS_HANDSHAKE) else _BAD_LINE
+
+
+def told_without_tls(begun: bytes) -> Sentence | None:
+    """Return what to tell a client that began so where TLS is spoken; ``None`` if it may speak TLS."""
+    if begun.removeprefix(b"\r\n").startswith(_PROXY_PROTOCOL):
+        return _PROXY
+    return _PLAIN_HTTP if begun[:1].isalpha() else None  # OpenSSL knows five methods
 
 
 def _read_fields(head: bytes, at: int) -> list[tuple[bytes, bytes]]:

@@ -21,7 +21,7 @@ from hookgw.web.server.connection import Application, ClientConnection
 from hookgw.web.server.connection_limits import ConnectionLimits
 from hookgw.web.server.known_heads import KnownHeads
 from hookgw.web.server.listeners import open_listeners, url_of
-from hookgw.web.server.request_head import PLAIN_HTTP, Refused
+from hookgw.web.server.request_head import Refused
 from hookgw.web.server.streams import ClientStream, TlsStream
 
 logger = structlog.get_logger("hookgw.api")
@@ -111,8 +111,8 @@ class Server(Collaborator):
                     # If this task is cancelled, both end at once.
                     await stream.send_eof()  # noqa: ASYNC102
                     await stream.aclose()  # noqa: ASYNC102
-            elif stream.got_plain_http:
-                await connection.refuse(Refused(400, PLAIN_HTTP))
+            elif stream.refusal is not None:
+                await connection.refuse(Refused(400, stream.refusal))
         finally:
             connection.abort()
             self._limits.remove(connection)

@@ -17,11 +17,11 @@ from hookgw.auth.client_address import rate_limit_key
 from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.delivery.http.handshake import Handshake
 from hookgw.delivery.http.stream import acknowledge, unacknowledged
+from hookgw.kernel.sentences import Sentence
+from hookgw.web.server.request_head import told_without_tls
 
 _RECEIVED_AT_ONCE = 65_536
 _SECURED_AT_ONCE = 65_536
-_OF_PLAIN_HTTP = ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER")
-"""OpenSSL's reasons: it knows GET, POST, HEAD, PUT and CONNECT. The last is all else that is no TLS."""
 _CLOSE_TIMEOUT = 2.0
 """Seconds for sending TLS's close notification."""
 
@@ -34,7 +34,7 @@ class ClientStream:
     """
 
     scheme = "http"
-    got_plain_http = False
+    refusal: Sentence | None = None
 
     def __init__(self, sock: socket.socket | trio.socket.SocketType, hub: Hub = NO_HUB) -> None:
         self.socket: Any = sock
@@ -121,8 +121,8 @@ class TlsStream(ClientStream):
     """A connection over TLS. It owns the client's stream.
 
     Attributes:
-        got_plain_http: whether the handshake failed because the client speaks HTTP without TLS. Then what is
-            sent goes out without TLS, too: it can be told so.
+        refusal: what to tell the client whose handshake failed because it speaks without TLS. Then what is
+            sent goes out without TLS, too.
     """
 
     scheme = "https"
@@ -137,9 +137,9 @@ class TlsStream(ClientStream):
         """Perform the TLS handshake; only TLS tells a client that it failed."""
         try:
             await self._handshake.run(rate_limit_key(peer))
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self.got_plain_http = getattr(error.__cause__, "reason", None) in _OF_PLAIN_HTTP
-            if self.got_plain_http:
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.refusal = told_without_tls(self._handshake.begun)
+            if self.refusal is not None:
                 self._secured = self._handshake.stream.transport_stream
             return False
         return True

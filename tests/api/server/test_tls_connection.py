@@ -68,6 +68,20 @@ async def test_plain_http_is_told_to_use_https(secured: Running, method: str) ->
     assert b"use https:// instead of http://" in answer
 
 
+@pytest.mark.parametrize("begin", [b"PROXY TCP4 192.0.2.1 192.0.2.2 3333 443\r\n", b"\r\n\r\n\0\r\nQUIT\n"])
+async def test_the_proxy_protocol_before_tls_is_named(secured: Running, begin: bytes) -> None:
+    async with await secured.connect() as stream:
+        await stream.send_all(begin + b"\x16\x03\x01" + bytes(64))
+        answer = await read_to_end(stream)
+    assert b"This is the PROXY protocol" in answer
+
+
+async def test_what_is_neither_tls_nor_http_is_told_nothing(secured: Running) -> None:
+    async with await secured.connect() as stream:
+        await stream.send_all(b"\x05\x01\x00" + bytes(64))
+        assert b"HTTP" not in await read_to_end(stream)
+
+
 async def test_requests_share_a_tls_connection(secured: Running, app: Application) -> None:
     @app.routing.post("/public/echo")
     async def echo() -> str:
