@@ -13,11 +13,11 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, NotFound
 from hookgw.core import jobs
-from hookgw.deliveries import bulk, dry_run
-from hookgw.fleet.all_nodes import AllNodes
+from hookgw.deliveries import dry_run
 from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.public.deliveries import ASK_EVERY
+from tests.public.fleet import AllNodes
 from tests.public.records import AuditAction, DeliverySelection, Job, JobKind, JobOrder
 from tests.public.store import AuditQuery
 
@@ -427,7 +427,7 @@ async def test_parts_that_end_one_by_one_cost_no_question_each(
         return await ask(self, question, body, **more)
 
     monkeypatch.setattr(AllNodes, "ask", counted)
-    monkeypatch.setattr(bulk, "STEP", 10)
+    monkeypatch.setattr("hookgw.deliveries.bulk.STEP", 10)
     with capture_logs() as logs:
         await begin(hookgw_gateway, EVER, monkeypatch)
         job = await ended(hookgw_gateway, hookgw_clock)
