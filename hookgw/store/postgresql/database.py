@@ -62,13 +62,15 @@ _END_SESSIONS = """WITH user_itself AS MATERIALIZED (SELECT set_config('role', '
         AND usename = session_user AND pid <> pg_backend_pid()"""
 
 # SQLSTATE classes of mistakes in what we sent; to report a bug of ours as a lost server would hide it. All
-# others (connection, resources, operator, system, corruption, read-only) are the server's.
-_OURS = ("0A", "21", "22", "23", "2F", "34", "3F", "42")
+# others (connection, resources, operator, system, corruption, read-only) are the server's. So are those of
+# constraints, except NOT NULL: hookgw has unique keys alone, whose numbers a sequence gives twice if it was
+# not copied with its table. Others are the operator's.
+_OURS = ("0A", "21", "22", "23502", "2F", "34", "3F", "42")
 # Data and index corrupted, an error of the disk, a file that is missing.
 _UNREADABLE = ("XX001", "XX002", "58030", "58P01")
 # Of these classes, but the operator's doing and never the caller's fault: a right that was taken away, a
-# schema that was dropped, a number that a sequence gives twice because it was not copied with its table.
-_OPERATORS = ("42501", "3F000", "23505")
+# schema that was dropped.
+_OPERATORS = ("42501", "3F000")
 LOST = (psycopg.OperationalError, psycopg.InternalError)
 """What the driver raises if a connection is lost, and for other reasons.
 
@@ -484,7 +486,18 @@ def is_server_error(error: BaseException) -> bool:
     state = error.sqlstate
     if state is None:  # libpq's own: the connection failed. Others come from the driver, for our mistakes.
         return isinstance(error, LOST)
-    return state in _OPERATORS or state[:2] not in _OURS
+    is_in_function = error.diag.internal_query is not None or bool(_function_of(error))
+    return is_in_function or state in _OPERATORS or not state.startswith(_OURS)
+
+
+def _function_of(error: psycopg.Error) -> str:
+    """Return where in a function an error was raised, in the server's words; empty if in a statement itself.
+
+    Such a function is that of a trigger which an operator has given one of hookgw's tables.
+    """
+    lines = (error.diag.context or "").splitlines()
+    # Other lines may have values of rows.
+    return next((line for line in lines if "PL/" in line), "")
 
 
 def reason_of(error: psycopg.Error) -> str:
@@ -493,7 +506,9 @@ def reason_of(error: psycopg.Error) -> str:
         error = error.__context__  # what ended the pipeline
     primary = error.diag.message_primary
     text = primary or next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-    state = f" ({error.sqlstate})" if error.sqlstate else ""
+    function = _function_of(error)
+    where = f", in {function}" if function else ""
+    state = f" ({error.sqlstate}{where})" if error.sqlstate else ""
     return f"{text.rstrip('.')}{state}."
 
 

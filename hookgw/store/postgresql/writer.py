@@ -183,10 +183,10 @@ class Writer:
                 if tries >= TRIES:
                     raise
                 self._session.call(raise_sequences)
-            except _BAD_VALUES:
+            except _BAD_VALUES as error:
                 # All appends share one statement, so the error does not say which call brought the bad
                 # value. Write the groups again with a savepoint for each call: only that call must fail.
-                if is_careful:
+                if is_careful or is_server_error(error):
                     raise
                 is_careful = True
 

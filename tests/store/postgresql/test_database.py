@@ -215,6 +215,8 @@ def test_only_calls_that_last_too_long_are_broken_off(session: DatabaseSession) 
         (psycopg.errors.SyntaxError("a bug"), False),
         (psycopg.errors.UniqueViolation("a sequence was not copied with its table"), True),
         (psycopg.errors.NotNullViolation("a bug"), False),
+        (psycopg.errors.CheckViolation("of a rule that hookgw's tables do not have"), True),
+        (psycopg.errors.ForeignKeyViolation("the same"), True),
         (psycopg.ProgrammingError("can't adapt"), False),
         (ValueError("a bug"), False),
     ],

@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -82,6 +83,46 @@ async def test_a_statement_whose_answer_nobody_reads_undoes_its_own_function_if_
         return sorted(number for (number,) in found)
 
     assert await commits_of(store).call(written) == [7, 9]
+
+
+@contextmanager
+def trigger_of_the_operator(postgres: PostgresServer, schema: str, body: str) -> Iterator[None]:
+    """Let a function run with each new delivery and each outcome, for the length of a block."""
+    postgres.execute(
+        f"""CREATE FUNCTION public.failing() RETURNS trigger LANGUAGE plpgsql
+            AS $$BEGIN {body}; RETURN NULL; END$$;
+        CREATE TRIGGER failing AFTER INSERT OR UPDATE ON {schema}.deliveries
+            FOR EACH ROW EXECUTE FUNCTION public.failing()"""
+    )
+    try:
+        yield
+    finally:
+        postgres.execute("DROP FUNCTION public.failing() CASCADE")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "INSERT INTO rows_that_it_does_not_find VALUES (NEW.seq)",
+        "CREATE TEMPORARY TABLE rows (a int NOT NULL); INSERT INTO rows VALUES (NULL)",
+        "PERFORM 1 / 0",
+    ],
+)
+async def test_a_trigger_of_the_operator_that_fails_is_no_bug_and_no_bad_event(
+    store: PostgresqlStore, postgres: PostgresServer, body: str
+) -> None:
+    """Producers try again after 503, and hookgw goes on when the trigger is repaired."""
+    where = r"\(\w{5}, in PL/pgSQL function public\.failing\(\) line 1 at [\w ]+\)\.$"
+    with (
+        trigger_of_the_operator(postgres, store.server.schema, body),
+        pytest.raises(StorageUnavailable, match=where),
+    ):
+        await store.append(to("e1"))
+    with trio.fail_after(60):
+        while store.statistics().failing is not None:  # noqa: ASYNC110 -- in another thread
+            await trio.sleep(0.01)
+    assert await store.append(to("e1")) == [True]
+    assert await ids_of(store) == ["e1"]
 
 
 async def test_a_commit_after_a_restart_of_the_server(
