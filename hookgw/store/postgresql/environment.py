@@ -21,9 +21,12 @@ OLDEST_SERVER = 130000
 _SET = """SELECT current_setting('transaction_read_only'), set_config(name, value, false)
     FROM unnest(%s::text[], %s::text[]) AS preset (name, value)"""
 # "on", "local", "remote_write" and "remote_apply" all mean that a commit is on the server's disk. What is not
-# set here changes for an open connection when the server reads its configuration again.
-_WAIT_FOR_DISK = b"""SELECT set_config('synchronous_commit',
-    coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)"""
+# set here changes for an open connection when the server reads its configuration again. And a pooler may give
+# the connection of a former client as that left it (pgbouncer with an empty server_reset_query): the names
+# of its prepared statements are those that the driver gives again.
+_BEGIN = b"""SELECT set_config('synchronous_commit',
+        coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false);
+    DEALLOCATE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all()"""
 
 READ_ONLY = "session is read-only"
 """What libpq says of such a server, too. It has no code for it."""
@@ -86,7 +89,7 @@ def prepare(
         OperationalError: the server does not answer in time, or accepts no writes.
     """
     # A pooler answers the log-in by itself, and lets the first statement wait for minutes.
-    connection.pgconn.send_query(_WAIT_FOR_DISK)
+    connection.pgconn.send_query(_BEGIN)
     with selectors.DefaultSelector() as answer:
         answer.register(connection.fileno(), selectors.EVENT_READ)
         is_answered = bool(answer.select(within))

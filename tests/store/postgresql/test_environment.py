@@ -72,6 +72,25 @@ def preset(postgres: PostgresServer, role: str, **settings: str) -> None:
             )
 
 
+def test_a_connection_has_nothing_of_a_poolers_former_client(
+    postgres: PostgresServer, database: Server
+) -> None:
+    """As pgbouncer leaves it with an empty server_reset_query: names of statements were taken already."""
+    with closing(psycopg.connect(postgres.url(), autocommit=True)) as connection:
+        connection.execute("PREPARE _pg3_0 AS SELECT 1")
+        connection.execute("LISTEN for_another")
+        connection.execute("SELECT pg_advisory_lock(1)")
+        environment.prepare(
+            connection, database.schema, within=60, statement=60, transaction=60, plans="auto"
+        )
+        found = connection.execute(
+            """SELECT (SELECT count(*) FROM pg_prepared_statements WHERE from_sql),
+                (SELECT count(*) FROM pg_listening_channels()),
+                (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())"""
+        ).fetchone()
+    assert found == (0, 0, 0)
+
+
 def test_every_setting_of_a_connection_is_tried() -> None:
     chosen = {"synchronous_commit", "search_path", "statement_timeout", "lock_timeout", "client_encoding"}
     chosen |= {"idle_in_transaction_session_timeout", "plan_cache_mode", "idle_session_timeout"}
