@@ -46,9 +46,6 @@ START_POLL = 0.05
 LOCK = 0x686B666C
 """The advisory lock of changes of members and shards."""
 
-CHANNEL = "hookgw_fleet"
-"""Notified when shards are free. A hint: heartbeats find them, too."""
-
 FENCE = "SELECT FROM members WHERE generation = %s FOR KEY SHARE"
 """In a commit: no row if this node is no member any more. Otherwise it stays one until the commit ends."""
 
@@ -143,7 +140,6 @@ class Nodes:
                 "UPDATE shards SET generation = NULL WHERE shard = ANY(%s) AND generation = %s",
                 (list(shards), self.generation),
             )
-            connection.execute(f"NOTIFY {CHANNEL}")
 
         for shard in shards:
             self._epochs.pop(shard, None)
@@ -273,4 +269,3 @@ def _remove(connection: Connection, generations: Collection[int]) -> None:
     connection.execute("DELETE FROM members WHERE generation = ANY(%s)", gone)
     connection.execute("DELETE FROM nodes WHERE generation = ANY(%s)", gone)
     connection.execute("UPDATE shards SET generation = NULL WHERE generation = ANY(%s)", gone)
-    connection.execute(f"NOTIFY {CHANNEL}")

@@ -1,9 +1,10 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 from psycopg import Connection, OperationalError
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 
 from hookgw import Conflict
 from tests.public.kernel import StorageUnavailable
@@ -76,6 +77,28 @@ async def test_nodes_only_give_what_is_theirs(nodes: list[Nodes]) -> None:
     await b.join("b", "")
     await b.give(range(SHARDS))
     assert len(await a.claim()) == SHARDS
+
+
+async def test_nodes_come_and_go_while_the_servers_queue_of_notifications_is_full(
+    nodes: list[Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that listens, and does not end its transaction, fills it: nobody else can notify then."""
+    usual = Connection.execute
+
+    def execute(self: Connection, query: Any, *arguments: Any, **options: Any) -> Any:
+        if "NOTIFY" in str(query):
+            raise ProgramLimitExceeded("too many notifications in the NOTIFY queue")
+        return usual(self, query, *arguments, **options)
+
+    monkeypatch.setattr(Connection, "execute", execute)
+    a, b, _ = nodes
+    await a.join("a", "http://a")
+    await a.claim()
+    await b.join("b", "http://b")
+    await a.give(range(128))
+    assert await b.claim() == frozenset(range(128))
+    await a.leave()
+    assert await b.claim() == frozenset(range(SHARDS))
 
 
 async def test_a_node_without_heartbeats_is_removed_with_everything(
