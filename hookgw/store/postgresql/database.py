@@ -155,39 +155,59 @@ class Server:
             to_adopt: whether it may lead to another server than before.
         """
         parameters = self._parameters
+        unknown: list[psycopg.OperationalError] = []
+        refused = None
         try:
-            parameters = parameters | self._names.addressed(parameters, CONNECT_TIMEOUT)
-            connection = psycopg.connect(make_conninfo("", **parameters), autocommit=True)
+            parameters = parameters | self._names.addressed(parameters, CONNECT_TIMEOUT, unknown)
+            connection = _connect_to_first(parameters, unknown)
         except psycopg.OperationalError as error:
-            if isinstance(error, psycopg.errors.ConnectionTimeout) and time.monotonic() < self._starts_until:
+            timed_out = any(isinstance(one, psycopg.errors.ConnectionTimeout) for one in _each_of(error))
+            if timed_out and time.monotonic() < self._starts_until:
                 return self.connect(patience, opened, to_adopt=to_adopt)
             if READ_ONLY not in str(error):
                 raise
             # A pooler repeats what a server reported before its promotion. The server is asked below.
             anyhow = parameters | {"target_session_attrs": "any"}
             connection = psycopg.connect(make_conninfo("", **anyhow), autocommit=True)
-        self._prepare(connection, patience, opened)
+            refused = error
         try:
-            hosts = _each_host(parameters)
-            # libpq takes the first server that accepts writes: that may be a former primary.
-            if len(hosts) > 1 and (
-                self.identity.is_former(found := find(connection)) or self.identity.is_new
-            ):
-                for host in hosts:
-                    with suppress(psycopg.OperationalError):
-                        other = psycopg.connect(make_conninfo("", **parameters | host), autocommit=True)
-                        try:
-                            self._prepare(other, patience, opened)
-                            if (seen := find(other)).is_after(found):
-                                connection, found, other = other, seen, connection
-                        finally:
-                            other.close()
-                opened(connection)
+            self._prepare(connection, patience, opened)
+        except psycopg.OperationalError as error:
+            if refused is None or READ_ONLY not in str(error):
+                raise
+            raise refused from None
+        try:
+            connection = self._newest(connection, parameters, patience, opened)
             if not to_adopt:
                 self.identity.check(connection)
         except psycopg.Error:
             connection.close()
             raise
+        return connection
+
+    def _newest(
+        self,
+        connection: Connection,
+        parameters: dict[str, Any],
+        patience: float,
+        opened: Callable[[Connection], None],
+    ) -> Connection:
+        """Return a connection to the server that was promoted last.
+
+        That of the first server that accepts writes may lead to a former primary.
+        """
+        hosts = _each_host(parameters)
+        if len(hosts) > 1 and (self.identity.is_former(found := find(connection)) or self.identity.is_new):
+            for host in hosts:
+                with suppress(psycopg.OperationalError):
+                    other = psycopg.connect(make_conninfo("", **parameters | host), autocommit=True)
+                    try:
+                        self._prepare(other, patience, opened)
+                        if (seen := find(other)).is_after(found):
+                            connection, found, other = other, seen, connection
+                    finally:
+                        other.close()
+            opened(connection)
         return connection
 
     def _prepare(self, connection: Connection, patience: float, opened: Callable[[Connection], None]) -> None:
@@ -237,6 +257,40 @@ def _each_host(given: Mapping[str, Any]) -> list[dict[str, str]]:
     lists = {name: str(given[name]).split(",") for name in names if given.get(name)}
     count = max((len(values) for values in lists.values()), default=0)
     return [{name: values[number % len(values)] for name, values in lists.items()} for number in range(count)]
+
+
+class _NoServer(psycopg.OperationalError):
+    """None of several servers can be used, for a reason of each."""
+
+    def __init__(self, reasons: Sequence[psycopg.OperationalError]) -> None:
+        super().__init__("; ".join(_first_line(reason) for reason in reasons))
+        self.reasons = reasons
+
+
+def _each_of(error: psycopg.Error) -> Sequence[psycopg.Error]:
+    return error.reasons if isinstance(error, _NoServer) else [error]
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+
+
+def _connect_to_first(parameters: dict[str, Any], reasons: list[psycopg.OperationalError]) -> Connection:
+    """Connect to the first server that accepts writes.
+
+    Args:
+        parameters: of libpq. With all servers at once, the driver's error would be of the last one.
+        reasons: why further servers cannot be asked.
+    """
+    for host in _each_host(parameters) or [{}]:
+        try:
+            return psycopg.connect(make_conninfo("", **parameters | host), autocommit=True)
+        except psycopg.errors.ConnectionTimeout as error:
+            name = host.get("host") or host.get("hostaddr") or "the server"
+            reasons.append(type(error)(f"connection to {name} failed: {error}"))
+        except psycopg.OperationalError as error:
+            reasons.append(error)
+    raise reasons[0] if len(reasons) == 1 else _NoServer(reasons)
 
 
 class DatabaseSession:
@@ -505,7 +559,7 @@ def reason_of(error: psycopg.Error) -> str:
     if "exit pipeline mode" in str(error) and isinstance(error.__context__, psycopg.Error):
         error = error.__context__  # what ended the pipeline
     primary = error.diag.message_primary
-    text = primary or next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    text = primary or _first_line(error)
     function = _function_of(error)
     where = f", in {function}" if function else ""
     state = f" ({error.sqlstate}{where})" if error.sqlstate else ""
@@ -518,7 +572,7 @@ def start_errors(server: Server) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        if READ_ONLY in str(error):
+        if all(READ_ONLY in str(one) for one in _each_of(error)):
             raise StartError(
                 f"The database {server.place} accepts no writes: it is a standby, or read only is preset.",
                 "Name the primary in storage.url, or take the preset back: ALTER ROLE … RESET "

@@ -29,12 +29,15 @@ class HostNames:
         self._lookups: dict[str, Future[list[str]]] = {}
         self._lock = threading.Lock()
 
-    def addressed(self, given: Mapping[str, Any], within: float) -> dict[str, str]:
+    def addressed(
+        self, given: Mapping[str, Any], within: float, failures: list[OperationalError] | None = None
+    ) -> dict[str, str]:
         """Look up the hosts of a connection's parameters.
 
         Args:
             given: parameters of libpq.
             within: seconds for all lookups together.
+            failures: gets why hosts that are left out have no address.
 
         Returns:
             The parameters that replace some of those, with one host for each address; none if no host is a
@@ -53,16 +56,16 @@ class HostNames:
         ports = str(given.get("port") or "").split(",")
         has_one_port = len(ports) == 1
         found: list[tuple[str, str, str]] = []
-        failed: OperationalError | None = None
+        failures = [] if failures is None else failures
         for host, port in zip(hosts, ports * len(hosts) if has_one_port else ports, strict=False):
             try:
                 addresses = self._take(host, lookups[host]) if host in lookups else [""]
             except OperationalError as error:
-                failed = error
+                failures.append(error)
             else:
                 found += [(host, address, port) for address in addresses]
-        if failed is not None and not found:
-            raise failed
+        if failures and not found:
+            raise failures[-1]
         each = dict(zip(("host", "hostaddr", "port"), map(",".join, zip(*found, strict=True)), strict=True))
         if has_one_port:  # or none, for which the environment may have one
             del each["port"]

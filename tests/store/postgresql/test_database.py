@@ -288,6 +288,36 @@ async def test_tables_that_the_user_may_not_see_are_not_taken_for_missing(
         postgres.execute("DROP ROLE stranger")
 
 
+async def test_each_of_several_servers_says_why_it_is_not_used(
+    database: Server, postgres: PostgresServer
+) -> None:
+    """The last one alone is a standby, as usual, and says nothing of what is wrong with the first."""
+    postgres.execute("CREATE ROLE reading LOGIN")
+    postgres.execute("ALTER ROLE reading SET default_transaction_read_only = on")
+    at = f"host=127.0.0.1,{postgres.folder}&port={free_port()},{postgres.port}"
+    why = r"Connection refused; .*session is read-only"
+    try:
+        server = Server(f"postgresql:///postgres?{at}&user=reading", database.schema)
+        with pytest.raises(StartError, match=f"cannot be used: .*{why}"):
+            async with open_store(server, clock=Clock()):
+                pass
+        with closing(DatabaseSession(server)) as session, pytest.raises(StorageUnavailable, match=why):
+            await Reader(session).run(lambda connection: connection.execute("SELECT 1"))
+    finally:
+        postgres.execute("DROP ROLE reading")
+
+
+async def test_a_name_that_is_not_known_is_told_beside_what_another_server_says(
+    database: Server, postgres: PostgresServer
+) -> None:
+    """As that of a pod that is gone."""
+    at = f"host=nobody.invalid,127.0.0.1&port={free_port()}"
+    with closing(DatabaseSession(Server(f"postgresql:///postgres?{at}", database.schema))) as session:
+        why = r"host nobody\.invalid could not be resolved: .*; .*Connection refused"
+        with pytest.raises(StorageUnavailable, match=why):
+            await Reader(session).run(lambda connection: connection.execute("SELECT 1"))
+
+
 async def test_rows_that_a_policy_hides_are_not_taken_for_gone(
     database: Server, postgres: PostgresServer
 ) -> None:
