@@ -106,7 +106,8 @@ def prepare(
         **ALWAYS,
         "search_path": f'"{quoted}"',
         "statement_timeout": str(int(statement * 1000)),
-        "lock_timeout": str(int(statement * 1000)),
+        # Sooner, so that the reason is the lock, as during a VACUUM FULL, and not a slow statement.
+        "lock_timeout": str(int(statement * 900)),
         "idle_in_transaction_session_timeout": str(int(transaction * 1000)),
         "plan_cache_mode": plans,
     }

@@ -339,6 +339,17 @@ async def test_rows_that_a_policy_hides_are_not_taken_for_gone(
         postgres.execute("DROP OWNED BY watched; DROP ROLE watched")
 
 
+async def test_a_call_that_waits_for_a_lock_says_so(database: Server, connection: psycopg.Connection) -> None:
+    """As during a VACUUM FULL: to call the statement slow would point at the machine."""
+    with (
+        connection.transaction(),
+        closing(DatabaseSession(database, 2.0)) as session,
+    ):
+        connection.execute("LOCK TABLE bodies")
+        with pytest.raises(StorageUnavailable, match="lock timeout"):
+            await Reader(session).run(lambda connection: connection.execute("SELECT * FROM bodies"))
+
+
 @needs_pgbouncer
 @pytest.mark.process
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
