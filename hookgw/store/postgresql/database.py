@@ -56,10 +56,11 @@ TOKEN_LENGTH = 16
 """Characters of :attr:`Server.token`."""
 
 # A user may end its own sessions. If a role is preset for it (ALTER ROLE … SET role), that role may not.
+# Sessions of other databases live: a copy in the same server has the rows of the original's nodes.
 _END_SESSIONS = """WITH user_itself AS MATERIALIZED (SELECT set_config('role', 'none', true))
     SELECT pg_terminate_backend(pid) FROM user_itself, pg_stat_activity
     WHERE right(application_name, %s) = ANY(%s) AND coalesce(pid = %s, true)
-        AND usename = session_user AND pid <> pg_backend_pid()"""
+        AND usename = session_user AND datname = current_database() AND pid <> pg_backend_pid()"""
 
 # SQLSTATE classes of mistakes in what we sent; to report a bug of ours as a lost server would hide it. All
 # others (connection, resources, operator, system, corruption, read-only) are the server's. So are those of

@@ -159,6 +159,24 @@ async def test_what_a_dead_node_has_begun_is_ended(
     assert await b.heartbeat() is not None
 
 
+async def test_nodes_of_a_copy_in_the_same_server_leave_those_of_the_original_alone(
+    nodes: list[Nodes], servers: list[Server], postgres: PostgresServer, connection: Connection
+) -> None:
+    """The copy has the rows of the original's nodes, which look dead there."""
+    a, b, _ = nodes
+    await a.join("a", "")
+    await b.join("b", "")
+    age(connection, a)
+    postgres.execute("CREATE DATABASE original")
+    try:
+        name = f"hookgw {servers[0].token}"
+        with closing(Connection.connect(postgres.url("original"), application_name=name)) as lives:
+            await b.claim()
+            lives.execute("SELECT 1")
+    finally:
+        postgres.execute("DROP DATABASE original")
+
+
 async def test_what_a_dead_node_has_begun_is_ended_also_if_a_role_is_preset(
     acting: tuple[Server, Server], connection: Connection
 ) -> None:
