@@ -222,4 +222,4 @@ class Erasures(Collaborator):
 
 
 def _log_refusal(error: StorageUnavailable) -> None:
-    logger.warning("erasing waits for the disk", reason=str(error))
+    logger.warning("erasing waits for the storage", reason=str(error))
