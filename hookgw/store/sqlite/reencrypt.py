@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -41,8 +39,12 @@ def reencrypt(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> R
 def _rewrite(connection: sqlite3.Connection, convert: Convert) -> None:
     # VACUUM first: it drops what earlier changes left in free pages. If the process dies between it and the
     # transaction, the next start does both again.
-    with _pragma(connection, "temp_store", "FILE"):  # it needs a copy of the whole data file
+    (before,) = connection.execute("PRAGMA temp_store").fetchone()
+    connection.execute("PRAGMA temp_store = FILE")  # it needs a copy of the whole data file
+    try:
         connection.execute("VACUUM")
+    finally:
+        connection.execute(f"PRAGMA temp_store = {before}")
     # The connection writes zeros over what it removes.
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -54,14 +56,3 @@ def _rewrite(connection: sqlite3.Connection, convert: Convert) -> None:
     # The log still has the former pages: fold it and cut it off.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     sync_log(connection)
-
-
-@contextmanager
-def _pragma(connection: sqlite3.Connection, name: str, value: str) -> Iterator[None]:
-    """Change a setting of the connection for the length of a block."""
-    before = int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-    connection.execute(f"PRAGMA {name} = {value}")
-    try:
-        yield
-    finally:
-        connection.execute(f"PRAGMA {name} = {before}")
