@@ -364,9 +364,7 @@ class InstanceService(Collaborator):
                     "The connector {connector!r} takes no requests of its network.",
                     connector=instance.integration,
                 )
-            instance = msgspec.structs.replace(instance, ingest_token=new_ingest_token())
-            await self._put(instance)
-            self._connectors.changed(instance)
+            instance = await self._change(instance, ingest_token=new_ingest_token())
         url = self._connectors.ingest_url(instance)
         assert url is not None  # noqa: S101 -- the connector was checked above
         return url
@@ -481,10 +479,7 @@ class InstanceService(Collaborator):
         async with self._registry.changing_existing(name) as instance:
             check(instance)
             settings = msgspec.structs.replace(instance.settings, **change)
-            if settings != instance.settings:
-                instance = msgspec.structs.replace(instance, settings=settings)
-                await self._put(instance)
-                self._connectors.changed(instance)
+            await self._change(instance, settings=settings)
         return settings
 
     @completes
@@ -492,11 +487,7 @@ class InstanceService(Collaborator):
         """Replace all tags of an instance by valid ones."""
         async with self._registry.changing_existing(name) as instance:
             check(instance)
-            if tags != instance.tags:
-                instance = msgspec.structs.replace(instance, tags=dict(tags))
-                await self._put(instance)
-                self._connectors.changed(instance)
-        return instance
+            return await self._change(instance, tags=dict(tags))
 
     async def set_presence(self, name: str, presence: str) -> None:
         """Show a presence for an instance's whole account.
@@ -526,11 +517,16 @@ class InstanceService(Collaborator):
 
     async def store_connected(self, instance: Instance) -> Instance:
         """Store that an instance is connected, with the token of its ``ingestUrl``."""
-        connected = msgspec.structs.replace(self._with_token(instance), connected=True)
-        if connected != instance:
-            await self._put(connected)
-            self._connectors.changed(connected)
-        return connected
+        token = self._with_token(instance).ingest_token
+        return await self._change(instance, connected=True, ingest_token=token)
+
+    async def _change(self, instance: Instance, **fields: Any) -> Instance:
+        """Store other values of some fields, unless they are the same, and tell the connector."""
+        changed = msgspec.structs.replace(instance, **fields)
+        if changed != instance:
+            await self._put(changed)
+            self._connectors.changed(changed)
+        return changed
 
     async def _store_disconnected(self, instance: Instance, ended: Disconnection | None = None) -> None:
         ended = ended or instance.disconnection
