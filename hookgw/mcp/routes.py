@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlencode
 
 import msgspec
-import trio
 from quart import Response
 
 from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.kernel.json_decoding import decode_json, no_collection
+from hookgw.mcp.in_process import ask
 from hookgw.mcp.loading import load_server
 from hookgw.mcp.tools import Refused
 from hookgw.web.auth import VIA, shown_key
@@ -60,7 +60,7 @@ class McpRoutes(RouteGroup):
             pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"content-encoding")
         ]
         found = await server.respond(api, headers, body)
-        return Response(found.body, found.status, content_type=found.content_type)
+        return Response(found.content, found.status_code, content_type=found.headers.get("content-type"))
 
 
 class OwnApi:
@@ -93,56 +93,27 @@ class OwnApi:
         headers.append((b"content-length", b"%d" % len(content)))
         found: list[Any] = []
         while True:
-            parameters = urlencode(given, doseq=True).encode()
-            status, cursor, answer = await self._request(method, url, parameters, headers, content)
+            response = await ask(
+                lambda scope, receive, send: AsgiClient(scope, receive, send).run(self._app.routing.asgi_app),
+                method,
+                headers,
+                content,
+                scheme=self._scope["scheme"],
+                path=unquote(url),
+                raw_path=url.encode(),
+                query_string=urlencode(given, doseq=True).encode(),
+                client=self._scope["client"],
+                server=self._scope["server"],
+                **{VIA: "mcp"},
+            )
             with no_collection():  # the gateway's own: limits for foreign texts would refuse long lists
-                value = decode_json(answer)
-            if status >= 400:
+                value = decode_json(response.content)
+            if response.is_error:
                 messages = value.get("response", {}).get("message", [])
-                raise Refused(*map(str, messages), status=status)
+                raise Refused(*map(str, messages), status=response.status_code)
             if isinstance(value, list):
                 found += value
                 value = found
-            if not cursor:
+            if not (cursor := response.headers.get(CURSOR)):
                 return value
             given["cursor"] = cursor
-
-    async def _request(
-        self, method: str, url: str, query: bytes, headers: list[tuple[bytes, bytes]], content: bytes
-    ) -> tuple[int, str, bytes]:
-        parts: list[bytes] = []
-        status, cursor, is_read = 0, "", False
-
-        async def receive() -> Any:
-            nonlocal is_read
-            if is_read:
-                await trio.sleep_forever()  # this client does not leave
-            is_read = True
-            return {"type": "http.request", "body": content, "more_body": False}
-
-        async def send(message: Any) -> None:
-            nonlocal status, cursor
-            await trio.lowlevel.checkpoint()
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                cursor = dict(message["headers"]).get(CURSOR.encode(), b"").decode()
-            else:
-                parts.append(message.get("body", b""))
-
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": self._scope["scheme"],
-            "path": unquote(url),
-            "raw_path": url.encode(),
-            "query_string": query,
-            "root_path": "",
-            "headers": headers,
-            "client": self._scope["client"],
-            "server": self._scope["server"],
-            VIA: "mcp",
-        }
-        await AsgiClient(scope, receive, send).run(self._app.routing.asgi_app)
-        return status, cursor, b"".join(parts)
