@@ -9,12 +9,24 @@ _PIECE = 64 * 1024
 """Bytes that are decoded in one step."""
 
 
-def decode_form_text(text: bytes, encoding: str = "utf-8") -> Generator[None, None, str]:
-    """Return a name or a value, decoded in steps: a long one must not hold up others.
+def decode_form(body: bytes, encoding: str = "utf-8") -> Generator[None, None, list[tuple[str, str]]]:
+    """Return the names and values of a form, in their order; a name may be there more than once.
 
     Raises:
         UnicodeDecodeError: it is not in this encoding.
     """
+    fields = []
+    for part in body.split(b"&"):
+        if part:
+            name, _, value = part.partition(b"=")
+            decoded_name = yield from _decode_text(name, encoding)
+            fields.append((decoded_name, (yield from _decode_text(value, encoding))))
+        yield
+    return fields
+
+
+def _decode_text(text: bytes, encoding: str) -> Generator[None, None, str]:
+    """Return a name or a value, decoded in steps: a long one must not hold up others."""
     pieces, cut = [], b""
     for at in range(0, len(text), _PIECE):
         piece = cut + text[at : at + _PIECE]

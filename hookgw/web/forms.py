@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from quart import g, request
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.form_text import decode_form_text
+from hookgw.kernel.form_text import decode_form
 from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.sentences import Sentence
@@ -75,16 +75,13 @@ async def read_form(limit: int) -> dict[str, Any]:
 def _fields_of(body: bytes) -> Generator[None, None, dict[str, Any]]:
     if body.count(b"&") >= _MOST_FIELDS:
         raise Invalid.of("form.too_many_fields", "The form has more than {most:,} fields.", most=_MOST_FIELDS)
+    try:
+        entries = yield from decode_form(body)
+    except UnicodeDecodeError:
+        raise Invalid.of("form.malformed", "The body is not a form as {form} in UTF-8.", form=FORM) from None
     fields: dict[str, Any] = {}
-    for part in body.split(b"&"):
-        if part:
-            name, _, value = part.partition(b"=")
-            try:
-                _put(fields, (yield from decode_form_text(name)), (yield from decode_form_text(value)))
-            except UnicodeDecodeError:
-                raise Invalid.of(
-                    "form.malformed", "The body is not a form as {form} in UTF-8.", form=FORM
-                ) from None
+    for name, text in entries:
+        _put(fields, name, text)
         yield
     found: dict[str, Any] = _with_lists(fields)
     return found

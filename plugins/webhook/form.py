@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from hookgw import IngestRequest, Invalid
-from hookgw.kernel.form_text import decode_form_text
+from hookgw.kernel.form_text import decode_form
 
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 1_000
@@ -36,24 +36,13 @@ def fields_of(request: IngestRequest) -> Generator[None, None, list[tuple[str, s
             "inbound.too_many_fields", "The form has more than {most:,} fields.", most=_MOST_FIELDS
         )
     try:
-        return (yield from _decoded(body, "utf-8"))
+        return (yield from decode_form(body))
     except UnicodeDecodeError as error:
         content_type = request.headers.get("content-type", "").lower().encode()
         if any(_WINDOWS_1252.search(text) for text in (content_type, body)):
             with suppress(UnicodeDecodeError):
-                return (yield from _decoded(body, "cp1252"))
+                return (yield from decode_form(body, "cp1252"))
         raise Invalid.of("inbound.form_not_utf8", "The form is not in UTF-8.") from error
-
-
-def _decoded(body: bytes, encoding: str) -> Generator[None, None, list[tuple[str, str]]]:
-    fields = []
-    for part in body.split(b"&"):
-        if part:
-            name, _, value = part.partition(b"=")
-            decoded_name = yield from decode_form_text(name, encoding)
-            fields.append((decoded_name, (yield from decode_form_text(value, encoding))))
-        yield
-    return fields
 
 
 def json_of(fields: Sequence[tuple[str, str]], payload: str) -> bytes:
