@@ -100,35 +100,26 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
         # Last, so that it also masks what the processors above add: tracebacks and bound values.
         mask_secrets,
     ]
-    renderer: Processor = structlog.processors.JSONRenderer()
-    shape: list[Processor] = []  # JSON escapes line breaks by itself
-    if settings.format == "text" or (settings.format == "auto" and stream.isatty()):
-        shape = [_on_one_line]
-        renderer = structlog.dev.ConsoleRenderer(
-            colors=stream.isatty() and not os.environ.get("NO_COLOR"),
-            # The default formatter prints the local variables of each frame, secrets included.
-            exception_formatter=structlog.dev.plain_traceback,
-        )
-    formatter = structlog.stdlib.ProcessorFormatter(
+
+    def formatter(*last: Processor) -> logging.Formatter:
         # Lines of the standard library pass the same processors as those of structlog.
-        foreign_pre_chain=processors,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *shape, renderer],
-    )
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(formatter)
-    # For the dashboard; without colours, whatever the stream is.
-    recent_log.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=processors,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                _on_one_line,
-                structlog.dev.ConsoleRenderer(
-                    colors=False, exception_formatter=structlog.dev.plain_traceback
-                ),
-            ],
+        shape = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+        return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=processors, processors=shape)
+
+    def text(*, colors: bool) -> logging.Formatter:
+        # The default formatter prints the local variables of each frame, secrets included.
+        plain = structlog.dev.plain_traceback
+        return formatter(
+            _on_one_line, structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)
         )
-    )
+
+    handler = logging.StreamHandler(stream)
+    if settings.format == "text" or (settings.format == "auto" and stream.isatty()):
+        handler.setFormatter(text(colors=stream.isatty() and not os.environ.get("NO_COLOR")))
+    else:  # JSON escapes line breaks by itself
+        handler.setFormatter(formatter(structlog.processors.JSONRenderer()))
+    # For the dashboard; without colours, whatever the stream is.
+    recent_log.setFormatter(text(colors=False))
     logging.basicConfig(handlers=[handler, recent_log], level=level, force=True)
     logging.captureWarnings(capture=True)
     for name in _QUIET:
