@@ -41,14 +41,21 @@ from hookgw.records.selection import DeliverySelection
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.web.auth import current_principal
 from hookgw.web.forwarding import forward_call
-from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
+from hookgw.web.lists import (
+    CURSOR_HEADER,
+    CURSOR_QUERY,
+    SILENT_HEADER,
+    ShownList,
+    array,
+    first_of,
+    name_silent,
+)
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, filter_of, json_body
 from hookgw.web.query import TAGS, page_of, read_limit, read_tags
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import ENTRY, LIST
-from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.webhooks import lane_responses
 from hookgw.webhooks.lane_responses import present_attempt, present_lane
 

@@ -16,6 +16,7 @@ import trio
 from quart import Response, request
 
 from hookgw.kernel.errors import Invalid
+from hookgw.records.fleet import SILENT_NODES
 from hookgw.records.sentences import CURSOR_OF_PAGE
 from hookgw.web.openapi.describe import filter_of
 from hookgw.web.request_body import json_response
@@ -27,6 +28,8 @@ CURSOR = "hookgw-cursor"
 """The header with the cursor of a list whose body is an array, as clients of other gateways expect it."""
 CURSOR_QUERY = filter_of("cursor", f"The `{CURSOR}` of the previous page.", {"type": "string"})
 CURSOR_HEADER = {CURSOR: "The cursor of the next page, if the list ended early."}
+SILENT_HEADER = {SILENT_NODES: "The nodes of a fleet that did not answer, separated by commas."}
+"""What `describes` declares for a list that may end early, and for one that may lack nodes."""
 _AROUND = 1024
 """Bytes of a page beside its entries."""
 _AT_ONCE = 64 * 1024
@@ -113,3 +116,9 @@ def read_cursor(cursor: str) -> list[str | float]:
 
 def wrong_cursor() -> Invalid:
     return Invalid(CURSOR_OF_PAGE)
+
+
+def name_silent(response: Response, nodes: Sequence[str]) -> Response:
+    if nodes:
+        response.headers[SILENT_NODES] = ", ".join(nodes)
+    return response

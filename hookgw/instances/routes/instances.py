@@ -28,7 +28,7 @@ from hookgw.records.instances import Instance
 from hookgw.records.tags import has_tags, tag_texts
 from hookgw.web import responses as common
 from hookgw.web.auth import current_holder, current_principal, shown_key
-from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
+from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, SILENT_HEADER, array, name_silent
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, filter_of, json_body
 from hookgw.web.present import present_done, present_started
@@ -36,7 +36,6 @@ from hookgw.web.query import TAGS, read_tags
 from hookgw.web.request_body import current_exchange, json_response, read_json, reserve
 from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import LIST
-from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.webhooks.change import unmask_change
 from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_created_registration

@@ -10,7 +10,7 @@ from hookgw.operations.present import present_group
 from hookgw.operations.problem_request import parse_mute
 from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_principal
-from hookgw.web.lists import first_of
+from hookgw.web.lists import SILENT_HEADER, first_of, name_silent
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done
@@ -18,7 +18,6 @@ from hookgw.web.request_body import json_response, read_json, reserve
 from hookgw.web.responses import Done
 from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.response_memory import LIST
-from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
 
 _TAG = "Operation"
 _BODY = json_body(
