@@ -334,13 +334,15 @@ class KeyService(Collaborator):
         Args:
             creator: of the new key.
         """
-        if scope is not None or not is_limited:
-            most, count = MAX_KEYS, sum(scope is not None or not key.is_limited for key in kept)
-        elif creator:
-            most, count = MAX_MADE, sum(key.creator == creator for key in kept)
+        if scope is not None:
+            most, count = MAX_KEYS, len(kept)
+        elif not is_limited:
+            most, count = MAX_KEYS, sum(not key.is_limited for key in kept)
         else:
-            most, count = MAX_LIMITED_KEYS, len(self._global.limited)
-        if count >= most or len(self._global.limited) >= MAX_LIMITED_KEYS:
+            most, count = MAX_LIMITED_KEYS, sum(key.is_limited for key in kept)
+            if creator and count < most:
+                most, count = MAX_MADE, sum(key.creator == creator for key in kept)
+        if count >= most:
             raise Conflict.of(
                 "key.too_many",
                 "There are {most:,} keys, which is the limit; revoke one first.",

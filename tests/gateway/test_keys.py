@@ -274,6 +274,24 @@ async def test_how_many_a_key_makes_says_nothing_about_others(
             await gateway.keys.create(None, "more", maker=holder(gateway, maker))
 
 
+async def test_keys_with_limits_leave_room_for_others_and_make_room_when_they_expire(
+    gateway: Gateway, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.keys.service.MAX_LIMITED_KEYS", 2)
+    tags = {"tenant": "acme"}
+    _, acme = await gateway.keys.create(None, "acme", maker=everything(gateway), tags=tags)
+    life = gateway.clock.steady() + DAY
+    await gateway.keys.create(None, "crm", maker=everything(gateway), tags=tags, expires_at=life)
+    for maker in (GatewayKit.key, acme):
+        with pytest.raises(Conflict, match="2 keys, which is the limit"):
+            await gateway.keys.create(None, "more", maker=holder(gateway, maker), tags=tags)
+    await make(gateway, "shop", "more", GatewayKit.key)
+    await make(gateway, None, "more-ops", GatewayKit.key)
+    hookgw_clock.jump(DAY)
+    await gateway.keys.create(None, "more", maker=holder(gateway, acme), tags=tags)
+    assert names(gateway, None) == ["configuration", "more-ops", "acme", "more"]
+
+
 async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway) -> None:
     with capture_logs() as logs:
         key = await make(gateway, "shop", "crm", "shop-default-key", life=DAY)
