@@ -99,6 +99,20 @@ async def test_two_who_mute_at_once_both_do(client: httpx.AsyncClient) -> None:
         assert [one["mute"] is not None for one in shown] == [call == "mute"] * 2
 
 
+async def test_at_the_limit_a_mute_can_be_changed(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.operations.repairs.MOST_MUTES", 1)
+    await fail(client, "loja1")
+    await fail(client, "loja2", url="http://127.0.0.1:10/hook")
+    one, other = await listed(client, 2)
+    for group, until, status in ((one, "1d", 200), (one, "7d", 200), (other, "1d", 400)):
+        body = {"reason": f"Known for {until}.", "until": until}
+        assert (await client.post(f"/problem/mute/{group['id']}", json=body)).status_code == status
+    reasons = {shown["mute"] and shown["mute"]["reason"] for shown in await listed(client, 2)}
+    assert reasons == {"Known for 7d.", None}
+
+
 async def test_a_mute_for_ever_is_shown(client: httpx.AsyncClient) -> None:
     await fail(client, "loja1")
     (group,) = await listed(client, 1)
