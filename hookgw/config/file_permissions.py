@@ -160,23 +160,24 @@ def is_own_group(gid: int, uid: int) -> bool:
     not know their names, as in many containers, the two ids must be equal), and a group of this process (such
     as the ``fsGroup`` of a volume) in which the system knows no other user.
     """
-    if gid in {os.getegid(), *os.getgroups()} and not _has_other_members(gid):
+    if gid in {os.getegid(), *os.getgroups()} and not _has_other_members(gid, os.geteuid()):
         return True
     try:
         user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
         return gid == uid
-    return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+    return user.pw_gid == gid and group.gr_name == user.pw_name and not _has_other_members(gid, uid)
 
 
-def _has_other_members(gid: int) -> bool:
-    """Return whether a person or program beside this process's user, and root, is in a group."""
+def _has_other_members(gid: int, uid: int) -> bool:
+    """Return whether a person or program beside a user, and root, is in a group."""
     with suppress(KeyError):
-        if set(grp.getgrgid(gid).gr_mem) - {_name_of_user(os.geteuid()), "root"}:
+        if set(grp.getgrgid(gid).gr_mem) - {_name_of_user(uid), "root"}:
             return True
-    # Below 1000 are the users of the system, some of them in the group root.
+    # Not in the list of members: those whose first group it is. Below 1000 are the users of the system, some
+    # of them in the group root.
     return any(
-        user.pw_gid == gid and _FIRST_PERSON <= user.pw_uid < _NOBODY and user.pw_uid != os.geteuid()
+        user.pw_gid == gid and _FIRST_PERSON <= user.pw_uid < _NOBODY and user.pw_uid != uid
         for user in pwd.getpwall()
     )
 

@@ -78,17 +78,20 @@ def test_root_ourselves_and_the_installer_are_trusted() -> None:
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Users 1001 anna (first group 1001) and 1002 ben (first group 1001); groups 1001 anna, 1003 team."""
+    """Users, with their first groups, and groups, with their further members."""
     users = {1001: ("anna", 1001), 1002: ("ben", 1001), 1003: ("team", 1003)}
-    groups = {1001: ("anna", []), 1003: ("team", ["ben"])}
+    users |= {1005: ("dora", 1005), 1006: ("eva", 1001), 33: ("www-data", 33), 65_534: ("nobody", 2000)}
+    groups = {1001: ("anna", []), 1003: ("team", ["ben"]), 1004: ("volume", ["anna", "root"])}
+    groups |= {1005: ("dora", ["dora"]), 1006: ("eva", [])}
 
     def user(uid: int) -> SimpleNamespace:
-        return SimpleNamespace(pw_name=users[uid][0], pw_gid=users[uid][1])
+        return SimpleNamespace(pw_uid=uid, pw_name=users[uid][0], pw_gid=users[uid][1])
 
     def group(gid: int) -> SimpleNamespace:
         return SimpleNamespace(gr_name=groups[gid][0], gr_mem=groups[gid][1])
 
     monkeypatch.setattr(pwd, "getpwuid", user)
+    monkeypatch.setattr(pwd, "getpwall", lambda: [*map(user, users)])
     monkeypatch.setattr(grp, "getgrgid", group)
     is_own_group.cache_clear()
 
@@ -97,16 +100,40 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("gid", "uid", "own"),
     [
-        (1001, 1001, True),
-        (1001, 1002, False),  # ben is in anna's group
+        (1005, 1005, True),
+        (1001, 1001, False),  # ben is in anna's group, which is his first one
+        (1001, 1002, False),
         (1003, 1003, False),  # somebody else is in it
         (1003, 1001, False),
+        (1006, 1006, False),  # not eva's first one
         (7, 7, True),  # unknown to the system: the numbers stand for the names
         (7, 8, False),
     ],
 )
 def test_a_group_of_ones_own(gid: int, uid: int, own: bool) -> None:
     assert is_own_group(gid, uid) is own
+    is_own_group.cache_clear()
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    ("gid", "own"),
+    [
+        (2000, True),  # without a name, as of a volume
+        (1004, True),  # only this process's user and root are in it
+        (33, True),  # of the system
+        (1003, False),  # ben is in it
+        (1001, False),  # it is ben's first group
+        (2001, False),  # this process is not in it
+    ],
+)
+def test_a_group_of_this_process_without_other_people(
+    monkeypatch: pytest.MonkeyPatch, gid: int, own: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1001)
+    monkeypatch.setattr(os, "getegid", lambda: 1001)
+    monkeypatch.setattr(os, "getgroups", lambda: [33, 1003, 1004, 2000])
+    assert is_own_group(gid, 0) is own
     is_own_group.cache_clear()
 
 
