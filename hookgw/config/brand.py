@@ -42,7 +42,7 @@ def origin_of(logo: str) -> str:
         raise ValueError(wrong)
     try:
         parts = urlsplit(logo)
-        if parts.username is not None or parts.fragment or not parts.netloc:
+        if parts.fragment:
             raise ValueError(wrong)
         return parse_origin(f"https://{parts.netloc}")
     except ValueError:

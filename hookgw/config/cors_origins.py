@@ -1,4 +1,4 @@
-"""The setting ``server.cors_origins``. No I/O."""
+"""Origins in settings, such as ``server.cors_origins``. No I/O."""
 
 from __future__ import annotations
 

@@ -246,14 +246,10 @@ def _public_url(value: str | None) -> str | None:
 
 
 def _fleet_url(value: str | None) -> str | None:
-    if value is None:
-        return None
     try:
-        parts = urlsplit(value)
-        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        if value is not None:
+            parse_origin(value.removesuffix("/"))
     except ValueError:
-        is_right = False
-    if not is_right or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
         return "must be http://host:port or https://host:port, without a path."
     return None
 

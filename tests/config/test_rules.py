@@ -31,6 +31,33 @@ def _replaced(section: Any, path: str, value: Any) -> Any:
     return msgspec.structs.replace(section, **{key: value})
 
 
+@pytest.mark.parametrize(
+    ("url", "is_right"),
+    [
+        *((url, True) for url in ("http://10.0.0.1:8080", "https://Hooks_1.example/", "http://[fd00::1]:1")),
+        *(
+            (url, False)
+            for url in ("", "a:80", "ftp://a", "http://", "http://a/x", "http://a?x", "http://a#x")
+        ),
+        *((url, False) for url in ("http://u@a", "http://:hunter2@a", "http://a:0", "http://a:65536")),
+        *(
+            (url, False)
+            for url in ("http://a b", " http://a", "http://a\n", "http://[::1", "http://1.2.3.4.5")
+        ),
+    ],
+)
+def test_the_address_of_a_node(url: str, is_right: bool) -> None:
+    settings = _replaced(Settings(), "storage.engine", "postgresql")
+    for path, value in (
+        ("storage.url", "postgresql://db/hooks"),
+        ("fleet.secret", "s" * 16),
+        ("fleet.url", url),
+    ):
+        settings = _replaced(settings, path, value)
+    sentence = "must be http://host:port or https://host:port, without a path."
+    assert list(broken_rules(settings)) == ([] if is_right else [("fleet.url", sentence)])
+
+
 def test_the_defaults_break_no_rule() -> None:
     assert list(broken_rules(Settings())) == []
 
@@ -161,6 +188,7 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("server.bind", ("unix:/h\0.sock",), "[0]", "unix:/path"),
         ("server.bind", ("fd://x",), "[0]", "write fd://3"),
         ("server.bind", ("fd://",), "[0]", "write fd://3"),
+        ("server.bind", ("fd://٣",), "[0]", "write fd://3"),
         ("server.base_path", "hooks", "", "must start with a slash: /hooks."),
         ("server.base_path", "/hooks/", "", "must not end with a slash"),
         ("server.base_path", "/", "", "leave it empty for no prefix"),
@@ -178,6 +206,7 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("server.public_url", "https://[::1", "", "must be an http or https URL"),
         ("server.public_url", "https://a/?x=1", "", "no user, query or fragment"),
         ("server.public_url", "https://a/#x", "", "no user, query or fragment"),
+        ("server.public_url", "https://ana@a", "", "no user, query or fragment"),
         ("server.max_body", Size(1023), "", "must be from 1KiB to 1GiB, not 1023B."),
         ("server.max_body", Size(2**30 + 1), "", "must be from 1KiB to 1GiB"),
         ("server.max_requests", 0, "", "must be from 1 to 1000000, not 0."),
@@ -216,8 +245,9 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         *(
             ("dashboard.brand.logo", logo, "", "https URL")
             for logo in (
-                *("", "http://a.example/x.png", "https://", "https://u@a.example/x", "data:image/png,x"),
+                *("", " ", "a\0.png", "http://a.example/x.png", "https://", "https://u@a.example/x"),
                 *("javascript:alert(1)", "https://a.example/x;script-src *", "https://a b/x", "https://a/#x"),
+                "data:image/png,x",
             )
         ),
         ("dashboard.brand.colour", "red", "", "a colour such as #0b6b57, not 'red'."),
