@@ -24,8 +24,11 @@ _AT_ONCE = 200
 
 
 def is_receiver(selection: DeliverySelection, registration: Registration) -> bool:
-    """Return whether a selection has the deliveries to a registration."""
-    if selection.without_global and is_global(registration.id):
+    """Return whether a selection has the deliveries to a registration.
+
+    A label means a registration of the instance, and not one of the configuration.
+    """
+    if is_global(registration.id) and (selection.without_global or selection.label is not None):
         return False
     if selection.label is not None and registration.label != selection.label:
         return False
@@ -41,13 +44,8 @@ def is_receiver(selection: DeliverySelection, registration: Registration) -> boo
 
 
 def receivers(registry: Registry, instance: str, selection: DeliverySelection) -> Iterator[Registration]:
-    """Return the registrations of an instance's events that a selection has.
-
-    A label means a registration of the instance, and not one of the configuration.
-    """
-    for one in registry.hearing(instance):
-        if is_receiver(selection, one) and not (selection.label is not None and is_global(one.id)):
-            yield one
+    """Return the registrations of an instance's events that a selection has."""
+    return (one for one in registry.hearing(instance) if is_receiver(selection, one))
 
 
 def limited(selection: DeliverySelection, *, without_global: bool) -> DeliverySelection:
@@ -188,7 +186,7 @@ async def all_receivers(
             await trio.lowlevel.checkpoint()
         is_everywhere = one.instance == GLOBAL_INSTANCE
         is_own = is_global(one.id) if is_everywhere else reaches(registry, principal, one.instance)
-        if is_own and is_receiver(selection, one) and not (selection.label is not None and is_global(one.id)):
+        if is_own and is_receiver(selection, one):
             found.append(one.id)
     return tuple(found)
 
