@@ -89,8 +89,7 @@ class FailedKeyLimiter:
             return
         now, window = self._now(), self.windows.get(source)
         if window is None or window.until <= now:
-            # Removed first: assigning to an existing key would keep its place in the order.
-            self.windows.pop(source, None)
+            # Windows that have ended, the former one of this address among them, come first.
             while self.windows:
                 oldest_source, oldest = next(iter(self.windows.items()))
                 if oldest.until > now and len(self.windows) < MAX_FAILING_SOURCES:

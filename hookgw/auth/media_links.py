@@ -8,7 +8,6 @@ another instance, and nothing at a later instance of the same name.
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import re
 from collections.abc import Callable
@@ -138,8 +137,8 @@ def is_mimetype(text: str) -> bool:
 def _decoded(token: str) -> bytes:
     """Return a token's bytes; ``b""`` if no link has such a token."""
     try:
-        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-    except (ValueError, binascii.Error):
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except ValueError:
         return b""
-    # One spelling only: decoding ignores the last bits of some tokens, and Python takes "+" and "/" as well.
+    # One spelling only: decoding ignores the last bits of some tokens, and other characters.
     return raw if base64.urlsafe_b64encode(raw).rstrip(b"=").decode() == token else b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import stat
 from pathlib import Path
@@ -81,7 +80,7 @@ def parse_master_key(text: str) -> bytes:
     """
     try:
         key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
         raise ValueError("a master key is the base64 of 32 bytes: create one with hookgw master-key.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 from functools import partial
 from typing import Any
@@ -22,7 +21,7 @@ async def load_media_key(store: Store) -> bytes:
     kept = await store.get_value(_KEY)
     try:
         key = base64.b64decode(kept, validate=True) if isinstance(kept, str) else b""
-    except (ValueError, binascii.Error):
+    except ValueError:
         key = b""
     if len(key) != MEDIA_KEY_BYTES:
         key = os.urandom(MEDIA_KEY_BYTES)
