@@ -95,7 +95,7 @@ class TestFile:
 
     def test_broken_yaml_is_the_only_mistake_reported(self, file: Path) -> None:
         file.write_text("log:\n  level: [\n")
-        (message,) = messages(file, {"HOOKGW_LOG__LEVEL": "info"})
+        (message,) = messages(file, {"HOOKGW_STORAGE__URL": "postgresql://db/hooks"})
         assert message.startswith("hookgw.yaml, line 3: this is not YAML: ")
 
     def test_a_file_must_be_a_mapping(self, file: Path) -> None:
@@ -163,6 +163,20 @@ class TestAlerts:
         file.write_text(f"alerts: {{zone: UTC, rules: []}}\n{plugins}")
         settings = load_settings(file, {"HOOKGW_PLUGINS__OPTIONS__ALERTS__ZONE": "Europe/Lisbon"})
         assert settings.plugins.options == {"alerts": {"zone": "Europe/Lisbon", "rules": []}}
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ("{alerts: {}}", "alerts (hookgw.yaml, line 1): plugins.options.alerts is the same"),
+            ("5", "plugins.options (hookgw.yaml, line 3): expected a mapping, got 5."),
+        ],
+    )
+    def test_options_beside_them_that_have_them_too_or_are_none(
+        self, file: Path, options: str, message: str
+    ) -> None:
+        file.write_text(f"alerts: {{zone: UTC}}\nplugins:\n  options: {options}\n")
+        (found,) = messages(file, {})
+        assert found.startswith(message)
 
 
 class TestOverrides:

@@ -122,7 +122,7 @@ def test_a_typo_in_the_configuration_is_named_with_its_line(tmp_path: Path) -> N
     line = (tmp_path / "config.yaml").read_text().splitlines().index("  time_out: 5s") + 1
     assert "delivery.time_out" in error
     assert re.search(rf"(line |:){line}\b", error), error
-    assert "delivery.timeout" in error or "timeout" in error.replace("time_out", "")
+    assert "Did you mean delivery.timeout?" in error
 
 
 BROKEN = 'raise RuntimeError("this plugin is broken")\n'

@@ -26,6 +26,7 @@ def test_separators_are_left_out(number: tuple[str, str]) -> None:
 
 @given(st.text("0123456789+-. ()[]abc٣²", max_size=30))
 @example("5511988887777.0")
+@example("(123) 456-7")
 @example("005511988887777")
 @example("011988887777")
 @example("+0 5511988887777")
