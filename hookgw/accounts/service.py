@@ -39,7 +39,7 @@ from hookgw.records.audit import Actor
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
 from hookgw.records.sentences import INSTANCE_DELETED
-from hookgw.webhooks.service import RegistrationService
+from hookgw.webhooks.service import MOST_REGISTRATIONS, RegistrationService
 
 AT_ONCE = 16
 """Instances that are changed at a time. More gain nothing: their changes already share commits."""
@@ -248,7 +248,13 @@ class NodeAccounts(Collaborator):
                 why = "Its instance was not created."
                 return [*results, *((webhook.planned.failed(why), None) for webhook in plan.webhooks)]
             found = found or self._registry.find_instance(declared.name)
-        for webhook in plan.webhooks:
+        # New ones first: an event in between goes to both, rather than to neither. If there is no room for
+        # both, the removed ones go first.
+        webhooks = plan.webhooks
+        created = sum(one.planned.action == "create" for one in webhooks)
+        if len(self._registry.of_instance(declared.name)) + created > MOST_REGISTRATIONS:
+            webhooks = sorted(webhooks, key=lambda one: one.planned.action != "delete")
+        for webhook in webhooks:
             stored: list[Registration] = []
             work = partial(self._change_webhook, webhook, owner, stored)
             done = await self._try(webhook.planned, work, found)

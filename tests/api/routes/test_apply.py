@@ -173,6 +173,18 @@ async def test_an_option_that_the_connector_does_not_have_is_a_mistake(api: Api)
     ]
 
 
+async def test_on_a_full_instance_webhooks_replace_others(
+    api: Api, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.webhooks.service.MOST_REGISTRATIONS", 2)
+    monkeypatch.setattr("hookgw.accounts.service.MOST_REGISTRATIONS", 2)
+    for labels in ("ab", "bc", "de"):
+        hooks = {label: {"url": HOOK} for label in labels}
+        done = await api.apply({"name": "acme", "instances": {"full": {"webhooks": hooks}}}, prune="true")
+        assert {one["state"] for one in done["changes"]} == {"done"}, done["changes"]
+        assert {one.label for one in gateway.registrations.of_instance("full")} == set(labels)
+
+
 async def test_prune_deletes_only_what_this_document_has_made(api: Api, gateway: Gateway) -> None:
     await gateway.instances.create("by-hand")
     hooks = {"crm": {"url": HOOK}}
