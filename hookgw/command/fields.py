@@ -52,11 +52,13 @@ def read_headers(
     _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str] | None:
     """Read headers in the form ``NAME: VALUE``. Return ``None`` if there are none."""
-    headers = {}
+    headers: dict[str, str] = {}
     for value in values:
         name, colon, content = value.partition(":")
         if not colon or not name.strip():
             raise click.BadParameter(_("this is not a header. Write NAME: VALUE."))
+        if name.strip() in headers:
+            raise click.BadParameter(_("{option} is given twice; it takes one value.", option=name.strip()))
         headers[name.strip()] = content.strip()
     # `None` leaves the stored headers as they are; an empty object would delete them.
     return headers or None

@@ -179,6 +179,7 @@ TEMPLATES = (
     N_("expected {form}, with a count from 1 to {most}, got {value}"),
     N_("must be whsec_ followed by the base64 of 24 to 64 bytes."),
     N_("must be whsk_ followed by the base64 of 64 bytes: an ed25519 seed and its public key."),
+    N_(", line {number}: this header is there twice; it has one value"),
     N_(", line {number}: write a header as “name: value”"),
     N_(": this is not JSON: {reason}"),
     N_("is not JSON: {reason}"),

@@ -178,11 +178,13 @@ class _Headers(Kind):
         return "".join(f"{name}: {text}\n" for name, text in value.items())
 
     def from_form(self, text: str) -> dict[str, str]:
-        headers = {}
+        headers: dict[str, str] = {}
         for number, line in enumerate(text.splitlines(), 1):
             name, colon, value = line.partition(":")
             if line.strip() and not colon:
                 raise ValueError(f", line {number}: write a header as “name: value”")
+            if name.strip() in headers:
+                raise ValueError(f", line {number}: this header is there twice; it has one value")
             if line.strip():
                 headers[name.strip()] = value.strip()
         return headers

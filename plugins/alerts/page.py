@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from hookgw import Invalid, PluginGateway
 from hookgw.kernel.language import gettext as _
+from hookgw.records.tags import tags_from
 from hookgw.site.formats import time_element
 
 from .options import On, id_of, read_rule
@@ -125,7 +126,7 @@ class Page:
         if wanted := [part.strip() for part in form.get("instances", "").split(",") if part.strip()]:
             rule["instances"] = wanted
         if tags := form.get("tags", "").replace(",", " ").split():
-            rule["tags"] = dict(tag.partition("=")[::2] for tag in tags)
+            rule["tags"] = tags_from(tags)
         try:
             read_rule(rule, alerts.options)
         except ValueError as error:

@@ -359,6 +359,8 @@ async def test_no_server_and_no_file(world: World, tmp_path: Path) -> None:
         assert said in result.stderr
     result = await world.run("--rename", "loja1", code=2)
     assert "write OLD=NEW" in result.stderr
+    result = await world.run("--rename", "loja1=a", "--rename", "loja1=b", code=2)
+    assert "loja1 is given twice" in result.stderr
 
 
 # The plan alone.

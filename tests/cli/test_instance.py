@@ -184,6 +184,15 @@ async def test_options_are_printed(invoke: Invoke, server: Receiver) -> None:
     assert json.loads((await invoke("instance", "options", "loja1", "--json")).stdout) == found
 
 
+@pytest.mark.parametrize("again", [("-o", "user=planted"), ("-o", "user:=1"), ("--unset", "user")])
+async def test_an_option_has_one_value(invoke: Invoke, server: Receiver, again: tuple[str, str]) -> None:
+    result = await invoke("instance", "options", "loja1", "-o", "user=planted", *again)
+    assert result.exit_code == 2
+    assert "user is given twice; it takes one value." in " ".join(result.stderr.split())
+    assert "planted" not in result.stderr
+    assert server.requests == []
+
+
 async def test_options_are_changed(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"options": {}, "optionsSchema": None, "warnings": ["x is not an option."]})
     result = await invoke("instance", "options", "loja1", "-o", "user=bot", "--unset", "rate")

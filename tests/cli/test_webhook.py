@@ -337,6 +337,7 @@ async def test_rotation_accepts_a_grace_period(invoke: Invoke, server: Receiver)
         (["set", "loja1"], "Missing argument 'URL'"),
         (["set", "loja1", "https://x", "--header", "no colon"], "Write NAME: VALUE"),
         (["set", "loja1", "https://x", "--header", ": empty"], "Write NAME: VALUE"),
+        (["set", "loja1", "https://x", "--header", "a: 1", "--header", "a: 2"], "a is given twice; it takes"),
         (["set", "loja1", "https://x", "--ordering", "strict"], "'strict' is not one of"),
         (["set", "loja1", "https://x", "--concurrency", "0"], "0 is not in the range"),
         (["set", "loja1", "https://x", "--retry", "{"], "this is not JSON"),

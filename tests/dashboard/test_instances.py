@@ -247,6 +247,7 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
     [
         ({"url": "ftp://x"}, "url"),
         ({"url": "http://a.test", "headers": "no colon"}, "Headers, line 1"),
+        ({"url": "http://a.test", "headers": "a: 1\na: 2"}, "Headers, line 2: this header is there twice"),
         ({"url": "http://a.test", "kind": ["NOPE"]}, "NOPE"),
         ({"url": "http://a.test", "plugins": "{"}, "not JSON"),
         ({"url": "http://a.test", "filter": "["}, "Filter: this is not JSON"),

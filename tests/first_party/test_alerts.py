@@ -14,7 +14,7 @@ import trio
 import trio.lowlevel
 from trio.testing import MockClock
 
-from hookgw import Gateway
+from hookgw import Gateway, Invalid
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from tests.api.conftest import KEY, open_client
 from tests.public.kernel import ConfigError
@@ -315,6 +315,9 @@ async def test_a_rule_of_the_dashboard_lasts(
         [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
         gateway = kit.gateway.for_plugin("alerts")
         form = {"do": "add", "on": "webhook_failing", "to": "phone", "for": "1m"}
+        for tags, reason in (("tenant=acme, tenant=bolt", "tenant is given twice"), ("acme", "NAME=VALUE")):
+            with pytest.raises(Invalid, match=reason):
+                await page.submit(gateway, form | {"tags": tags}, 10)
         assert await page.submit(gateway, form, 10) == "The rule is added."
     async with alerting(tmp_path, phone) as kit:
         [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]

@@ -46,6 +46,8 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
             raise click.BadParameter(
                 _("this is not an option of a connector. Write NAME=TEXT or NAME:=JSON.")
             )
+        if name in options:
+            raise click.BadParameter(_("{option} is given twice; it takes one value.", option=name))
         if content == "-":
             # The bytes, which are UTF-8: a text stream has the encoding of the terminal, and reads ahead.
             line = sys.stdin.buffer.readline()
@@ -243,6 +245,8 @@ def options(client: Client, name: str, options: dict[str, Any], unset: tuple[str
 
     A change restarts the connector, if it runs. Secrets are shown as ********.
     """
+    for twice in options.keys() & {*unset}:
+        raise click.UsageError(_("{option} is given twice; it takes one value.", option=twice))
     change = {**options, **dict.fromkeys(unset)}
     if change:
         # Not as `body`, which leaves out fields that are None: here these remove an option.

@@ -26,11 +26,13 @@ _IN_HEADER = re.compile("[!-~](?:[ -~]*[!-~])?")
 
 
 def _read_names(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    names = {}
+    names: dict[str, str] = {}
     for value in values:
         old, equals, new = value.rpartition("=")
         if not equals or not old:
             raise click.BadParameter(_("write OLD=NEW."))
+        if old in names:
+            raise click.BadParameter(_("{option} is given twice; it takes one value.", option=old))
         names[old] = new
     return names
 
