@@ -19,6 +19,7 @@ from hookgw.accounts.service import change_instances, change_keys
 from hookgw.core.access import within
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import Invalid, StorageUnavailable
+from hookgw.kernel.form_text import truth_of
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_holder
@@ -181,10 +182,10 @@ def _read_flags(*names: str) -> dict[str, bool]:
                     known=known,
                 )
             )
-        elif given not in ("true", "false"):  # some mean true by ?dryRun alone
+        elif (truth := truth_of(given)) is None:  # some mean true by ?dryRun alone
             problems.append(Sentence("query.not_boolean", "{name} must be true or false.", name=name))
         else:
-            values[name] = given == "true"
+            values[name] = truth
     if problems:
         raise Invalid(*problems)
     return values

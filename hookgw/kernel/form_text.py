@@ -1,4 +1,4 @@
-"""Names and values in forms, ``application/x-www-form-urlencoded``. No I/O."""
+"""Names and values in forms, ``application/x-www-form-urlencoded``, and in queries. No I/O."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 _PIECE = 64 * 1024
 """Bytes that are decoded in one step."""
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def decode_form(body: bytes, encoding: str = "utf-8") -> Generator[None, None, list[tuple[str, str]]]:
@@ -36,3 +37,11 @@ def _decode_text(text: bytes, encoding: str) -> Generator[None, None, str]:
         pieces.append(unquote_to_bytes(piece.replace(b"+", b" ")))
         yield
     return b"".join(pieces).decode(encoding)
+
+
+def truth_of(text: str) -> bool | None:
+    """Return what a text means that stands for true or false; ``None`` if it is neither.
+
+    Clients in Python write ``True``, and those in PHP ``1``.
+    """
+    return _TRUTH.get(text.lower())

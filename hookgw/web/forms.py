@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from quart import g, request
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.form_text import decode_form
+from hookgw.kernel.form_text import decode_form, truth_of
 from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.sentences import Sentence
@@ -38,8 +38,8 @@ _AS_JSON = {"quoted", "options", "key", "contact", "mentioned", "components"}
 
 def typed(name: str, text: str) -> Any:
     """Return the value of a form's field, as JSON has it. What is none stays a text, which parsers refuse."""
-    if name in _FLAGS and text in ("true", "false"):
-        return text == "true"
+    if name in _FLAGS and (truth := truth_of(text)) is not None:
+        return truth
     if name in _NUMBERS | _AS_JSON:
         with suppress(ValueError):
             value = decode_strict(text.encode(), MAX_VALUES)

@@ -65,6 +65,16 @@ async def gateway(settings: Settings, tmp_path: Path, connector: FakeConnector) 
             ),
         ),
         ("sendText", "number=55&textMessage%5Btext%5D=Oi&", TextMessage(number="55", text="Oi")),
+        (  # PHP writes true as 1, and Python as True
+            "sendText",
+            "number=55&text=Oi&linkPreview=0&mentionsEveryOne=1",
+            TextMessage(number="55", text="Oi", link_preview=False, mentions_everyone=True),
+        ),
+        (
+            "sendText",
+            "number=55&text=Oi&linkPreview=False",
+            TextMessage(number="55", text="Oi", link_preview=False),
+        ),
         (
             "sendLocation",
             "number=55&latitude=-23.5&longitude=46&name=Shop&address=",

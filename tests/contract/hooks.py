@@ -118,6 +118,13 @@ def without_zeros(query: Any) -> Any:
     return {name: "never" if value in (0, "0") else value for name, value in query.items()}
 
 
+def without_flags(query: Any) -> Any:
+    """Replace 0 and 1 in a query, which are accepted for false and true."""
+    if not isinstance(query, dict):
+        return query
+    return {name: "never" if str(value) in ("0", "1") else value for name, value in query.items()}
+
+
 def as_served(body: Any) -> Any:
     """Replace what only some values of a schema are: private keys, and connectors that need no options."""
     if not isinstance(body, dict):
@@ -141,8 +148,8 @@ def without_empty_lists(value: Any, name: str = "") -> Any:
 def before_call(_: object, case: Any, __: object) -> None:
     """Adjust requests where hookgw has rules that no schema expresses."""
     path = case.operation.path
-    if path.endswith(("/list", "/list/{instance}")):
-        query = without_zeros(case.query)
+    if path.endswith(("/list", "/list/{instance}")) or path.startswith(WITH_FLAGS):
+        query = (without_flags if path.startswith(WITH_FLAGS) else without_zeros)(case.query)
         # An assignment is judged anew, and schemathesis takes each null for a mistake.
         if query != case.query:
             case.query = query
@@ -197,6 +204,7 @@ def with_number(body: Any) -> Any:
     return body | {"number": "5511988887777"}
 
 
+WITH_FLAGS = ("/apply", "/group/fetchAllGroups/")
 MAPS = frozenset({"instances", "keys", "plugins", "webhooks"})
 """Fields that are objects of objects, by names."""
 OBJECTS = MAPS | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quart import Response, request
 
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.form_text import truth_of
 from hookgw.messages import responses
 from hookgw.messages.queries import parse_group
 from hookgw.messages.requests import MAX_NUMBER
@@ -39,14 +40,14 @@ class GroupRoutes(RouteGroup):
         """List the groups of the account."""
         self._gateway.messages.require(instance, "fetchAllGroups")
         given = request.args.get("getParticipants") or "false"
-        if given not in ("true", "false"):
+        if (with_participants := truth_of(given)) is None:
             raise Invalid.of(
                 "query.get_participants",
                 "getParticipants must be true or false, not {given!r}.",
                 given=given[:64],
             )
         await reserve(LIST)
-        groups = await self._gateway.messages.list_groups(instance, with_participants=given == "true")
+        groups = await self._gateway.messages.list_groups(instance, with_participants=with_participants)
         return await network_response(groups)
 
     @route("GET", "/group/findGroupInfos/<instance>")

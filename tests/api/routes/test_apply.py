@@ -320,8 +320,14 @@ async def test_a_name_that_differs_in_case_alone_is_a_warning(api: Api, gateway:
 
 async def test_a_misspelt_dry_run_changes_nothing(api: Api, gateway: Gateway) -> None:
     assert "this call has dryRun and prune" in (await api.mistakes(DOCUMENT, dryrun="true"))[0]
-    for value in ("yes", ""):
+    for value in ("yes", "2", ""):
         assert (await api.mistakes(DOCUMENT, dryRun=value)) == ["dryRun must be true or false."]
+    assert gateway.instances.count() == 0
+
+
+async def test_a_dry_run_of_clients_in_python_and_php(api: Api, gateway: Gateway) -> None:
+    for value in ("True", "1"):
+        assert (await api.apply(DOCUMENT, dryRun=value, prune="0"))["dryRun"] is True
     assert gateway.instances.count() == 0
 
 

@@ -568,12 +568,19 @@ def groups(connector: FakeConnector) -> list[dict[str, Any]]:
 
 
 async def test_groups(client: httpx.AsyncClient, groups: list[dict[str, Any]]) -> None:
-    with_people = await client.get("/group/fetchAllGroups/loja1?getParticipants=true")
-    assert with_people.json() == groups
-    for query in ("?getParticipants=false", "?getParticipants=", ""):
+    for value in ("true", "True", "1"):  # as in Python and PHP
+        with_people = await client.get(f"/group/fetchAllGroups/loja1?getParticipants={value}")
+        assert with_people.json() == groups
+    for query in (
+        "?getParticipants=false",
+        "?getParticipants=False",
+        "?getParticipants=0",
+        "?getParticipants=",
+        "",
+    ):
         (shown,) = (await client.get(f"/group/fetchAllGroups/loja1{query}")).json()
         assert shown == {"id": GROUP, "subject": "Loja", "size": 2, "owner": ANA}
-    assert (await client.get("/group/fetchAllGroups/loja1?getParticipants=1")).status_code == 400
+    assert (await client.get("/group/fetchAllGroups/loja1?getParticipants=2")).status_code == 400
 
 
 async def test_a_group(client: httpx.AsyncClient, groups: list[dict[str, Any]]) -> None:
