@@ -18,7 +18,8 @@ class Gzipped:
     def __init__(self, body: bytes, content_type: str) -> None:
         self._content_type = content_type
         self._compressed = gzip.compress(body, mtime=0)
-        self._tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
+        # Weak: the compressed bytes and the plain ones have the same tag (RFC 9110, section 8.8.3.3).
+        self._tag = f'W/"{hashlib.sha256(body).hexdigest()[:24]}"'
 
     @classmethod
     async def make(cls, body: bytes, content_type: str) -> Gzipped:

@@ -114,6 +114,16 @@ async def test_what_a_browser_has_already_is_not_sent_again(client: httpx.AsyncC
     assert "immutable" in asset.headers["cache-control"]
 
 
+async def test_the_tag_of_a_page_that_is_compressed_or_not_is_weak(client: httpx.AsyncClient) -> None:
+    pages = [
+        await client.get("/docs", headers={"accept-encoding": coding}) for coding in ("gzip", "identity")
+    ]
+    (tag,) = {page.headers["etag"] for page in pages}
+    assert tag.startswith('W/"')
+    for sent in (tag, f'"other", {tag}'):
+        assert (await client.get("/docs", headers={"if-none-match": sent})).status_code == 304
+
+
 async def test_the_policy_allows_nothing_inline_and_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
     for path in ("/docs", "/docs/start", "/docs/http"):
         response = await client.get(path)
