@@ -27,7 +27,12 @@ _PULL_BODY = json_body(
     wait_for_the_next={"wait": "30s", "consumer": "n8n-1"},
     with_a_place_of_its_own={"wait": "30s", "after": "c11.11.5e0f1d2c.8d41a07be35c"},
 )
-_PULLED = OrEvents(responses.PulledDeliveries, responses.PulledDelivery, "The cursor of the delivery.")
+_PULLED = OrEvents(
+    responses.PulledDeliveries,
+    "Server-sent events: the `data` of each is a `PulledDelivery` as JSON, and its `id` the cursor. If an "
+    "error ends the stream, the last one has `event: error`, and its `data` is why: `Messages` as JSON. A "
+    "line that begins with a colon is none.",
+)
 _ACK_BODY = json_body(
     "AcknowledgeRequest",
     up_to_a_cursor={"cursor": "c11.11.5e0f1d2c.8d41a07be35c", "consumer": "n8n-1"},

@@ -75,13 +75,11 @@ class OrEvents(msgspec.Struct, frozen=True):
 
     Attributes:
         whole: the type of the JSON response.
-        data: the type of the ``data`` of a message, which is JSON.
-        id: a sentence on the ``id`` of a message.
+        events: sentences on the messages of the stream.
     """
 
     whole: Any
-    data: Any
-    id: str
+    events: str
 
 
 class Operation(msgspec.Struct, frozen=True):
