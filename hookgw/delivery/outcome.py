@@ -28,12 +28,17 @@ _SPECIAL = {
 _ADVICE = {
     413: ": the event is larger than it takes. Raise its limit for bodies.",
     419: ": it wants a CSRF token. Exempt the URL from it.",  # Laravel's
+    # After each one the lane waits for a second or more: a limit of 50/s lets little more than 1/s through.
+    429: ": it gets more requests than it takes. Set rate of the registration below its limit.",
 }
 # A web app of Google Apps Script, which has worked on the request and shows its output there.
 _SCRIPT_OUTPUT = re.compile(r"https://script\.googleusercontent\.com(?=[/?#]|$)", re.IGNORECASE)
-# A page where people log in, which may well answer a POST with 200: never a URL to register.
+# A page where people log in, which may well answer a POST with 200: never a URL to register. Its path says
+# so, or its query: OAuth and OpenID Connect (RFC 6749, section 4.1.1), SAML, WS-Federation, and the name of
+# ingress-nginx, oauth2-proxy, Authelia and authentik for the page to return to.
 _LOGIN = re.compile(
-    r"(?:[^/?#]*//[^/?#]*)?/(?:[^?#]*/)?(?:wp-|service)?(?:log|sign)[-_]?in(?:\.\w+)?(?=[/?#]|$)",
+    r"(?:[^/?#]*//[^/?#]*)?/(?:[^?#]*/)?(?:wp-|service)?(?:log|sign)[-_]?in(?:\.\w+)?(?=[/?#]|$)"
+    r"|[^?#]*\?(?:[^#]*&)?(?:response_type=|SAMLRequest=|wa=wsignin1\.0|rd=)",
     re.IGNORECASE,
 )
 

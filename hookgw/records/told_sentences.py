@@ -25,6 +25,10 @@ TEMPLATES = (
     N_("The receiver answered {status} to {url}; redirects are not followed. Register the final URL."),
     N_("The receiver answered {status}: the event is larger than it takes. Raise its limit for bodies."),
     N_("The receiver answered {status}: it wants a CSRF token. Exempt the URL from it."),
+    N_(
+        "The receiver answered {status}: it gets more requests than it takes. Set rate of the registration "
+        "below its limit."
+    ),
     N_("The receiver answered {status} to {url}: it wants a login. Exempt the URL from it."),
     N_(
         "The receiver answered {status}: redirects are not followed. The script has run; let its doPost "

@@ -41,6 +41,7 @@ def test_a_delivery_has_no_error() -> None:
         (500, None, ["500 Internal Server Error"]),
         (599, None, ["599"]),
         (413, None, ["answered 413 ", "Raise its limit for bodies."]),
+        (429, None, ["answered 429 Too Many Requests: ", "Set rate of the registration"]),
         (419, None, ["answered 419: it wants a CSRF token", "Exempt the URL from it."]),
     ],
 )
@@ -81,6 +82,14 @@ def test_an_apps_script_has_run_and_is_told_how_to_answer_itself(status: int) ->
             "https://accounts.google.com/ServiceLogin?passive=1",
             "https://accounts.google.com/v3/signin/identifier",
         ),
+        *(
+            "https://id.example/realms/a/protocol/openid-connect/auth?client_id=a&response_type=code",
+            "https://login.microsoftonline.com/a/oauth2/v2.0/authorize?response_type=id_token&scope=openid",
+            "https://adfs.example/adfs/ls/?wa=wsignin1.0&wtrealm=urn:crm",
+            "https://idp.example/sso?SAMLRequest=fZJNb&RelayState=%2Fhook",
+            "https://crm.example/oauth2/start?rd=%2Fhook",
+            "https://auth.example/?rd=https%3A%2F%2Fcrm.example%2Fhook&rm=POST",
+        ),
     ],
 )
 def test_a_redirect_to_a_login_is_no_url_to_register(location: str) -> None:
@@ -106,6 +115,12 @@ def test_a_redirect_to_a_login_is_no_url_to_register(location: str) -> None:
             "https://script.googleusercontent.com.x.example/",
             "/weblogin2",
             "login",
+        ),
+        *(
+            "https://crm.example/hook?client_id=7",
+            "https://crm.example/hook?next=https%3A%2F%2Fid.example%2Fauth%3Fresponse_type%3Dcode",
+            "https://crm.example/hook?shard=1&xrd=2",
+            "https://crm.example/rd=1#?rd=/",
         ),
     ],
 )
