@@ -880,9 +880,14 @@ class Lane:
             pools.give_back(transport)
             delivery.next_at = services.clock.steady() + LEASE_WAIT
             return
-        if rates and not take_all(rates, services.clock.steady()):
-            pools.give_back(transport)  # another lane was faster
-            return
+        if rates:
+            now = services.clock.steady()
+            if not take_all(rates, now):
+                pools.give_back(transport)  # another lane was faster
+                return
+            if plan.rate is not None and self._memory.streak:
+                # The receiver may have refused a burst: it would refuse that of the rest since then as well.
+                plan.rate.end_burst(now)
         self._has_waited_for = []
         if self._late is not None:
             self._stop_listening()

@@ -97,6 +97,10 @@ class RateLimit:
         self._pace = max(self._pace, now) + self._interval
         return True
 
+    def end_burst(self, now: float) -> None:
+        """Let the attempts that follow one made now come at a steady pace."""
+        self._pace = max(self._pace, now + self._interval + self._tolerance)
+
     def is_open(self, now: float) -> bool:
         return self.opens_at <= now
 

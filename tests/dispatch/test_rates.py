@@ -32,6 +32,19 @@ async def test_attempts_come_at_a_steady_pace_after_the_burst() -> None:
     assert world.sender.order == [f"e{n}" for n in range(1, 43)]
 
 
+async def test_no_burst_follows_a_wait_for_the_receiver() -> None:
+    """A receiver that allows no burst would refuse the second one after each wait, and so on without end."""
+    world = rated("20/s")
+    world.sender.script["e3"] = [Outcome.UNREACHABLE] * 4
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(12))
+        await trio.sleep(60)
+    times = world.sender.times
+    again = world.sender.order.index("e4") - 1
+    assert times[again] - times[again - 1] > 0.3  # the bucket was full
+    assert [round(b - a, 3) for a, b in pairwise(times[again:])] == [0.05] * 9
+
+
 async def test_no_minute_has_more_than_the_count_and_a_tenth() -> None:
     world = rated("100/m")
     async with world.dispatcher() as dispatcher:
