@@ -62,6 +62,12 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         ),
         "It wants a CSRF token: exempt the URL from it.",
     ),
+    # oauth2-proxy.
+    (
+        frozenset({403}),
+        re.compile(rb'action="[^"]{0,100}/oauth2/start"'),
+        "It wants a login: exempt the URL from it.",
+    ),
     # Django and Rails in development, Vite. In production, Django and Rails do not say what they miss.
     (
         frozenset({400, 403}),

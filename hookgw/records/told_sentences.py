@@ -50,6 +50,7 @@ TEMPLATES = (
     N_("The receiver broke the connection before the whole request was sent: {reason}."),
     N_("Its port wants TLS: use https:// in the URL."),
     N_("It wants a CSRF token: exempt the URL from it."),
+    N_("It wants a login: exempt the URL from it."),
     N_("It does not serve the host of the URL: add that to the hosts which it allows."),
     N_("No workflow of n8n listens: activate it, and register its production URL."),
     N_("The workflow of n8n takes another method: set the HTTP Method of its Webhook node to POST."),

@@ -365,9 +365,14 @@ async def test_a_page_that_refuses_the_host_is_named(
             b"The endpoint abc.ngrok-free.app is offline.\r\n\r\nERR_NGROK_3200\r\n",
             "The tunnel of ngrok is closed: start it again. If it has a new URL then, register that.",
         ),
+        (
+            403,
+            b'<title>Sign In</title><form method="GET" action="/oauth2/start">',  # oauth2-proxy
+            "It wants a login: exempt the URL from it.",
+        ),
     ],
 )
-async def test_a_workflow_or_tunnel_that_is_off_is_named(
+async def test_a_page_of_what_stands_in_the_way_is_named(
     hookgw_receiver: Receiver, status: int, page: bytes, advice: str
 ) -> None:
     hookgw_receiver.will(answer(status, page))
