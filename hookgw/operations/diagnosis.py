@@ -45,7 +45,6 @@ _ADVICE = {
     Outcome.UNANSWERED: "Let the receiver answer before it does the work, or set a longer timeout.",
     Outcome.FAILED: "Correct the receiver: only a status from 200 to 299 counts as delivered.",
     Outcome.REJECTED: "Correct the receiver: it refuses this payload.",
-    Outcome.GONE: "Correct the URL, then enable the webhook.",
 }
 _REACH_ADVICE = {
     None: _REFUSED_ADVICE,
@@ -80,9 +79,10 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
     for registration in registrations:
         checks.append(_webhook(gateway, registration))
         if registration.enabled:
-            checks += _lane(gateway, registration, lanes[registration.id])
+            reach = reaches.get(registration.id)
+            checks += _lane(gateway, registration, lanes[registration.id], reach)
             if is_http(registration.url):
-                checks += _reach(gateway, registration, reaches.get(registration.id))
+                checks += _reach(gateway, registration, reach)
     checks.append(await _dead_letters(gateway, name))
     checks += _of_system(gateway, name, is_operator=is_operator)
     return _as_of_now(gateway, checks)
@@ -189,6 +189,8 @@ def _webhook(gateway: Gateway, registration: Registration) -> Check:
     if not registration.enabled:
         state, found = CheckState.FAILED, f"Disabled. {registration.disabled_reason or ''}".rstrip()
         advice = _command("enable", registration)
+        if registration.disabled_reason:  # enabled as it is, it would be disabled again
+            advice = f"Correct the receiver, or the URL; then: {advice}"
     elif registration.is_paused:
         state, found = CheckState.WARNING, "Paused: deliveries wait, in order."
         advice = _command("resume", registration)
@@ -213,7 +215,9 @@ def _command(command: str, registration: Registration) -> str:
     return f"hookgw webhook {command} {shlex.quote(registration.instance)}{end}"
 
 
-def _lane(gateway: Gateway, registration: Registration, lanes: list[LaneStatistics]) -> Iterator[Check]:
+def _lane(
+    gateway: Gateway, registration: Registration, lanes: list[LaneStatistics], reach: Reach | None
+) -> Iterator[Check]:
     """Yield the state of the lane that is worst off, as of now."""
     backlog, now = sum(lane.backlog for lane in lanes), gateway.clock.steady()
     failing = [lane for lane in lanes if lane.last_error is not None and lane.state is not LaneState.IDLE]
@@ -232,9 +236,20 @@ def _lane(gateway: Gateway, registration: Registration, lanes: list[LaneStatisti
     if lane.waiting_until is not None:
         found += f" The next attempt is in {at_a_glance(lane.waiting_until - now)}."
     found += f" Last answer: {lane.last_error}"
-    advice = advice_for(lane, now) or (_ADVICE.get(lane.last_outcome) if lane.last_outcome else None)
+    advice = advice_for(lane, now) or _lane_advice(registration, lane, reach)
     check = _of(registration, CheckName.LANE, CheckState.FAILED, found, advice)
     yield msgspec.structs.replace(check, delivery=skippable(lane) or UNSET)
+
+
+def _lane_advice(registration: Registration, lane: LaneStatistics, reach: Reach | None) -> str | None:
+    if lane.last_outcome is Outcome.UNREACHABLE and lane.has_reached:
+        rate = f"{_command('update', registration)} --rate 5/s"
+        return f"The receiver, or a proxy before it, is down or busy. If hookgw asks too much of it: {rate}"
+    if not lane.has_reached and reach is not None:
+        if reach.why:
+            return _REACH_ADVICE.get(reach.failed)
+        return f"It accepts connections now. To try again at once: {_command('resume', registration)}"
+    return _ADVICE.get(lane.last_outcome) if lane.last_outcome else None
 
 
 async def _reaches(gateway: Gateway, registrations: list[Registration]) -> dict[str, Reach]:

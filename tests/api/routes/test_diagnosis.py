@@ -75,7 +75,37 @@ async def test_the_head_of_a_lane_has_its_last_answer(
     assert (lane["state"], lane["label"], lane["delivery"]) == ("failed", "crm", "shop/dlv_1")
     assert lane["found"].startswith("1 pending. The head, dlv_1, waits for ")
     assert "503" in lane["found"]
-    assert lane["advice"].startswith("Start the receiver")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_receiver_that_answers_is_not_to_be_started(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver, status: int
+) -> None:
+    hookgw_receiver.default = answer(status)
+    await client.post("/webhook/set/shop", json={"url": hookgw_receiver.url})
+    await client.post("/event/emit/shop", json=one())
+    await hookgw_receiver.wait_for(1)
+    advice = (await checks_of(client))["lane"]["advice"]
+    assert "Start the receiver" not in advice
+    assert "hookgw webhook update shop --rate" in advice
+
+
+async def test_a_webhook_that_its_receiver_ended_is_enabled_after_a_correction(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(410)
+    await client.post("/webhook/set/shop", json={"url": hookgw_receiver.url})
+    await client.post("/event/emit/shop", json=one())
+    with trio.fail_after(10):
+        while (webhook := (await checks_of(client))["webhook"])["state"] == "ok":
+            pass
+    assert "410" in webhook["found"]
+    assert webhook["advice"] == "Correct the receiver, or the URL; then: hookgw webhook enable shop"
+
+
+async def test_a_webhook_that_somebody_disabled_is_enabled_as_it_is(client: httpx.AsyncClient) -> None:
+    await client.post("/webhook/set/shop", json={"url": "http://127.0.0.1:1/hook", "enabled": False})
+    assert (await checks_of(client))["webhook"]["advice"] == "hookgw webhook enable shop"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +161,13 @@ async def https_server(authority: trustme.CA, name: str) -> AsyncIterator[str]:
 async def test_a_certificate_that_nobody_trusts_is_found(client: httpx.AsyncClient) -> None:
     async with https_server(trustme.CA(), "localhost") as url:
         await client.post("/webhook/set/shop", json={"url": url})
-        found = await checks_of(client)
+        await client.post("/event/emit/shop", json=one())
+        with trio.fail_after(10):
+            while (found := await checks_of(client))["lane"]["state"] == "ok":
+                pass
     assert found["certificate"]["state"] == "failed"
     assert "certificate" in found["certificate"]["found"]
+    assert found["lane"]["advice"] == found["certificate"]["advice"]
 
 
 async def test_a_trusted_certificate_has_its_end(client: httpx.AsyncClient) -> None:
