@@ -93,7 +93,7 @@ _INSTANCES: Schema = {
     "tags": or_null(ref("TagsOfInstance"), "Only instances that carry all of these tags."),
 }
 REPLAY = object_schema(
-    "Which deliveries to send again. It needs `since` or `failedSince`.",
+    "Which deliveries to send again. It needs `since`, `finishedSince` or `failedSince`.",
     _SELECTION
     | {
         "state": or_null(

@@ -52,6 +52,15 @@ def time_options(
     )
 
 
+finished_option = click.option(
+    "--finished-since",
+    "finishedSince",
+    metavar="TIME",
+    callback=read_time,
+    help="Only what became delivered or dead since a time, or since 10m, 2h, 3d ago.",
+)
+
+
 def page_options(limit: str) -> Decorator:
     return add_options(
         (

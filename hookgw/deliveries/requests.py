@@ -96,7 +96,8 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float, over_all: bool = Fa
     """
     fields = Fields(("", as_object(body, "The body")))
     # Required, because replaying the whole history by accident cannot be undone.
-    if fields.find("since") is None and fields.find("failedSince", "failed_since") is None:
+    begins = (("since",), ("finishedSince", "finished_since"), ("failedSince", "failed_since"))
+    if all(fields.find(*names) is None for names in begins):
         fields.problems.append(Sentence("replay.since_missing", "since is missing."))
     state = fields.read(one_of(REPLAY_STATES), "dead", "state")
     return _parse(fields, catalog, "a replay", now, state, over_all=over_all)

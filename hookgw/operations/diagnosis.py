@@ -24,10 +24,11 @@ from hookgw.operations.clock_watch import difference
 from hookgw.operations.responses import Check, CheckName, CheckState, Diagnosis
 from hookgw.operations.views import MOST_GROUPED
 from hookgw.records.connectors import ConnectionState
-from hookgw.records.deliveries import LaneState, LaneStatistics, Outcome
+from hookgw.records.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome
 from hookgw.records.problems import group_problems
 from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
+from hookgw.store import DeliveryQuery
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -37,6 +38,7 @@ EXAMINE_WITHIN = 15.0
 """Seconds for connecting to all receivers of an instance."""
 EXPIRES_SOON = 14 * DAY
 MOST_PROBLEMS = 50
+MOST_DEAD = 100
 
 _REFUSED_ADVICE = "Change the URL. If a setting is named, the operator can allow the address there."
 _ADVICE = {
@@ -289,13 +291,17 @@ def _reach(gateway: Gateway, registration: Registration, reach: Reach | None) ->
 
 
 async def _dead_letters(gateway: Gateway, name: str) -> Check:
-    tally = await gateway.history.tally(name, since=gateway.clock.steady() - DAY, without_global=True)
-    dead = sum(minute.dead for minute in tally.minutes)
-    if not dead:
+    # By when they died: after days without a receiver, their events are older than a day.
+    since = gateway.clock.steady() - DAY
+    query = DeliveryQuery(
+        instance=name, state=DeliveryState.DEAD, finished_since=since, without_global=True, limit=MOST_DEAD
+    )
+    page = await gateway.history.list(query)
+    if not page.deliveries:
         return _check(CheckName.DEAD_LETTERS, CheckState.OK, "None in the last day.", instance=name)
-    found = f"{dead:,}{'' if tally.is_complete else ' or more'} of the events of the last day."
-    place = shlex.quote(name)
-    advice = f"hookgw delivery dead {place}; then hookgw delivery replay {place} --since 1d"
+    found = f"{len(page.deliveries):,}{' or more' if page.cursor else ''} in the last day."
+    place = f"{shlex.quote(name)} --finished-since 1d"
+    advice = f"hookgw delivery dead {place}; then hookgw delivery replay {place}"
     return _check(CheckName.DEAD_LETTERS, CheckState.WARNING, found, advice, name)
 
 

@@ -64,7 +64,7 @@ async def test_the_diagnosis_says_so_and_counts_the_last_day(client: httpx.Async
     which = "behind" if apart > 0 else "ahead of"
     assert checks["clock"]["state"] == "warning"
     assert checks["clock"]["found"] == f"The times of hookgw are 10h {which} the machine's clock."
-    assert checks["dead letters"]["found"] == "1 of the events of the last day."
+    assert checks["dead letters"]["found"] == "1 in the last day."
     assert checks["events"]["found"].startswith("The last stored event came 0s ago.")
 
 

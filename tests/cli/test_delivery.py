@@ -101,6 +101,8 @@ async def test_resend_with_other_data_or_to_another_url(invoke: Invoke, server: 
 
 async def test_several_instances_are_listed_and_cancelled(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"deliveries": [SUMMARY | {"instance": "loja1"}], "cursor": None})
+    await invoke("delivery", "dead", "loja1", "--finished-since", "2026-11-20T12:00:00Z")
+    assert server.requests.pop().target.endswith("?state=dead&finishedSince=2026-11-20T12%3A00%3A00.000Z")
     options = ["--host", "x", "--status", "5xx", "--failed-since", "dlv_3"]
     result = await invoke("delivery", "list", "--instances", "loja*,shop", *options)
     assert server.requests[-1].target == (

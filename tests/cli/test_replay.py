@@ -151,6 +151,8 @@ async def test_a_replay_of_several_instances_is_one_call(invoke: Invoke, server:
     assert result.stdout == "Replayed 7 deliveries.\n"
     await invoke("delivery", "replay", "loja1", "--failed-since", "dlv_7")
     assert server.requests[-1].json == {"failedSince": "dlv_7", "state": "dead"}
+    await invoke("delivery", "replay", "loja1", "--finished-since", SINCE)
+    assert server.requests[-1].json == {"finishedSince": SINCE, "state": "dead"}
     server.default = says(
         {"replayed": 0, "matching": 1, "instances": {"loja1": {"crm": 1}}, "complete": False}
     )

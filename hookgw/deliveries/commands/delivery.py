@@ -27,7 +27,7 @@ from hookgw.command.output import (
     table_options,
     wants_json,
 )
-from hookgw.command.selection import page_options, selection_options, time_options
+from hookgw.command.selection import finished_option, page_options, selection_options, time_options
 from hookgw.deliveries.commands.replay import replay
 from hookgw.deliveries.commands.selection import body_of, count_of, kinds_option, named, show_counts
 from hookgw.kernel.language import gettext as _
@@ -71,6 +71,7 @@ list_options = add_options(
         selection_options,
         click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind."),
         time_options(),
+        finished_option,
         page_options("Deliveries per page."),
     )
 )

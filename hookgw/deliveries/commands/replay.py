@@ -19,7 +19,7 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.job import follow, follow_aloud
 from hookgw.command.output import json_option, show_result, shown_as_json
-from hookgw.command.selection import selection_options, time_options
+from hookgw.command.selection import finished_option, selection_options, time_options
 from hookgw.deliveries.commands.selection import body_of, kinds_option, show_counts
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
@@ -34,9 +34,11 @@ ShowProgress = Callable[[int, int], None]
 @click.command()
 @selection_options
 @time_options(
-    "Only events accepted since a time, or since 10m, 2h, 3d ago. Required without --failed-since.",
+    "Only events accepted since a time, or since 10m, 2h, 3d ago. Required without --finished-since and "
+    "--failed-since.",
     "Only events accepted until then.  [default: now]",
 )
+@finished_option
 @click.option(
     "--state",
     type=click.Choice(["dead", "all"]),
@@ -61,6 +63,7 @@ def replay(
 
     \b
         hookgw delivery replay loja1 --since 2h
+        hookgw delivery replay loja1 --finished-since 2h
         hookgw delivery replay loja1 --since 3d --until 1d --state all
         hookgw delivery replay --instances 'loja*' --since 2h --dry-run
         hookgw delivery replay --tag tenant=acme --since 2h
@@ -69,8 +72,8 @@ def replay(
     hookgw job pause and hookgw job cancel.
     """
     body = body_of(instance, instances, choice)
-    if since is None and "failedSince" not in body:
-        raise click.UsageError(_("Say from when on, with --since or --failed-since."))
+    if since is None and not {"finishedSince", "failedSince"} & body.keys():
+        raise click.UsageError(_("Say from when on, with --since, --finished-since or --failed-since."))
     times = {name: value for name, value in (("since", since), ("until", until)) if value}
     if dry_run:
         found = client.call("POST", "delivery", "replay", instance, body=times | body | {"dryRun": True})

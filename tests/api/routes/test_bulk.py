@@ -113,6 +113,7 @@ async def test_a_replay_of_several_is_one_job(client: httpx.AsyncClient, hookgw_
     assert (await client.post("/delivery/replay", json=asked | {"instances": ["none"]})).status_code == 404
     assert shape_of(await client.post("/delivery/replay", json={})) == ["since is missing."]
     assert (await client.post("/delivery/replay", json={"failedSince": "dlv_1"})).status_code == 202
+    assert (await client.post("/delivery/replay", json={"finishedSince": "1h"})).status_code == 202
 
 
 async def test_a_cancellation_of_several(client: httpx.AsyncClient) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import httpx
 import pytest
 import trio
+import trio.testing
 import trustme
 
 from hookgw import Gateway
 from hookgw.testing import Receiver, answer
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
-from tests.public.kernel import PluginFailed, StorageUnavailable
+from tests.public.kernel import DAY, PluginFailed, StorageUnavailable
 from tests.public.web import AppApplication as Application
 
 TENANT = "the-key-of-the-shop"
@@ -75,6 +76,28 @@ async def test_the_head_of_a_lane_has_its_last_answer(
     assert (lane["state"], lane["label"], lane["delivery"]) == ("failed", "crm", "shop/dlv_1")
     assert lane["found"].startswith("1 pending. The head, dlv_1, waits for ")
     assert "503" in lane["found"]
+
+
+async def test_what_died_today_counts_however_old_its_event_is(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver, mock_clock: trio.testing.MockClock
+) -> None:
+    hookgw_receiver.default = answer(422)
+    await client.post("/webhook/set/shop", json={"url": hookgw_receiver.url})
+    await client.post("/webhook/pause/shop")
+    await client.post("/event/emit/shop", json=one())
+    mock_clock.jump(2 * DAY)
+    await client.post("/webhook/resume/shop")
+    while not (await client.get("/delivery/list/shop?state=dead")).json()["deliveries"]:
+        pass
+    dead = (await checks_of(client))["dead letters"]
+    assert dead["found"] == "1 in the last day."
+    ours = "hookgw delivery dead shop --finished-since 1d"
+    assert dead["advice"] == f"{ours}; then hookgw delivery replay shop --finished-since 1d"
+    listed = (await client.get("/delivery/list/shop?state=dead&since=1d")).json()
+    assert listed["deliveries"] == []
+    replayed = await client.post("/delivery/replay/shop", json={"finishedSince": "1d"})
+    assert (replayed.status_code, replayed.json()) == (202, {"replayed": 1})
+    await hookgw_receiver.wait_for(2)
 
 
 @pytest.mark.parametrize("status", [429, 503])
