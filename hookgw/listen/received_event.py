@@ -57,8 +57,8 @@ def read_received_event(request: Received, keys: Sequence[VerifyingKey], now: fl
         attempt=request.header("x-attempt"),  # not a number: anyone may send anything
         verified=problem is None if keys else None,
         problem=problem,
-        # A plugin may encode the payload without the envelope.
-        text=first_text(envelope.get("data") if isinstance(envelope, dict) else envelope),
+        # A plugin may encode the payload without the envelope, and an alert has none.
+        text=first_text(envelope.get("data", envelope) if isinstance(envelope, dict) else envelope),
     )
 
 

@@ -128,6 +128,11 @@ def test_any_body_can_be_read(body: bytes) -> None:
     assert read_received_event(request_of(body=body), [KEY], NOW).text == ""
 
 
+def test_the_text_of_what_has_no_envelope_is_found() -> None:
+    alert = b'{"id": "notice_1", "title": "loja1 is not connected", "text": "The network logged it out."}'
+    assert read_received_event(request_of(body=alert), (), NOW).text == "The network logged it out."
+
+
 def test_a_line_describes_the_request(capsys: pytest.CaptureFixture[str]) -> None:
     request = request_of({"text": "hi\x1b[2J" + "x" * 100})
     assert ListenOptions(keys=(KEY,), status=204).respond(request, NOW) == answer(204)
