@@ -23,7 +23,7 @@ from hookgw.command.fields import Ago
 from hookgw.command.group import PROFILE
 from hookgw.command.profiles import complete_profiles
 from hookgw.command.target import DEFAULT_SERVER, find_target
-from hookgw.kernel.language import ENGLISH, N_, current_language
+from hookgw.kernel.language import ENGLISH, N_, current_language, ngettext
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import SHORTEST, with_masked_user
 from hookgw.kernel.times import rfc3339
@@ -180,11 +180,19 @@ class Client:
     def _advice(self, response: httpx.Response) -> list[str]:
         """Return what to check: the address if another server responded, or the key that was refused."""
         if VERSION not in response.headers:
-            where = "Check that --server or HOOKGW_URL is the address of hookgw."
-            return [f"The response of {self._server} is not hookgw's: it has no {VERSION}. {where}"]
+            return [
+                _(
+                    "The response of {server} is not hookgw's: it has no {header}. Check that --server or "
+                    "HOOKGW_URL is the address of hookgw.",
+                    server=self._server,
+                    header=VERSION,
+                )
+            ]
         if response.status_code == HTTPStatus.UNAUTHORIZED:
-            advice = "Set the key with HOOKGW_KEY, --key-file or a profile."
-            return [self._key or "No key was sent.", advice]
+            return [
+                self._key or _("No key was sent."),
+                _("Set the key with HOOKGW_KEY, --key-file or a profile."),
+            ]
         return [self._key] if response.status_code == HTTPStatus.FORBIDDEN and self._key else []
 
     def now(self) -> float:
@@ -303,7 +311,7 @@ def _tcp_transport(server: str) -> httpx.HTTPTransport:
 def _masked(key: str) -> str:
     """Return what tells a key from others, and opens nothing."""
     start = f"{key[:4]}… " if len(key) >= 4 * SHORTEST else ""
-    return f"{start}({len(key)} characters)"
+    return f"{start}({ngettext('{n} character', '{n} characters', len(key))})"
 
 
 def _quote_segment(text: str) -> str:

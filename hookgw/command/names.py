@@ -114,25 +114,28 @@ def near_names(client: Client, ctx: click.Context) -> list[str]:
             given = ctx.params.get(parameter.name or "")
             if isinstance(parameter, InstanceArgument) and isinstance(given, str):
                 if given not in known:
-                    return _suggested(given, known, "instances that the key can access")
+                    return _suggested(given, known)
                 instance = given
         label = ctx.params.get("label")
         if instance is None or not isinstance(label, str):
             return []
         found = client.call("GET", "webhook", "list", instance, timeout=ASK_WITHIN)["registrations"]
         labels = [one["label"] for one in found]
-        return [] if label in labels else _suggested(label, labels, f"labels of {instance}")
+        return [] if label in labels else _suggested(label, labels, of=instance)
     except (Failed, KeyError, TypeError):
         return []  # the refusal itself is what matters
 
 
-def _suggested(given: str, known: list[str], what: str) -> list[str]:
+def _suggested(given: str, known: list[str], *, of: str | None = None) -> list[str]:
     in_other_case = (name for name in known if name.casefold() == given.casefold())
     if near := nearest(given, known) or next(in_other_case, None):
-        return [f"Did you mean {near}?"]
-    if 0 < len(known) <= FEW:
-        return [f"The {what}: {', '.join(sorted(known))}."]
-    return []
+        return [_("Did you mean {near}?", near=near)]
+    if not 0 < len(known) <= FEW:
+        return []
+    names = ", ".join(sorted(known))
+    if of is None:
+        return [_("The instances that the key can access: {names}.", names=names)]
+    return [_("The labels of {instance}: {names}.", instance=of, names=names)]
 
 
 def instance_argument(name: str = "instance", **options: Any) -> Callable[[F], F]:

@@ -72,6 +72,25 @@ async def test_a_name_that_is_not_there_gets_a_suggestion(
     assert (result.exit_code, result.stderr) == (1, f"Error: Not there.\n{said}\n")
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("instance", "state", "loja11"), "¿Quiso decir loja1?"),
+        (
+            ("delivery", "show", "shop", "dlv_1"),
+            "Las instancias que alcanza la clave: loja1, loja2.",
+        ),
+        (("webhook", "test", "loja1", "--label", "billing"), "Las etiquetas de loja1: crm, default."),
+    ],
+)
+async def test_a_suggestion_is_in_the_language_of_its_error(
+    invoke: Invoke, server: Receiver, args: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKGW_LANG", "es")
+    server.default = gateway_that_knows
+    assert (await invoke(*args)).stderr.splitlines()[-1] == said
+
+
 async def test_a_known_name_gets_none(invoke: Invoke, server: Receiver) -> None:
     server.default = gateway_that_knows
     result = await invoke("delivery", "show", "loja1", "dlv_1")

@@ -95,7 +95,7 @@ async def test_a_failure_says_how_to_continue(invoke: Invoke, server: Receiver) 
     third = replay.split_into_windows(SINCE, UNTIL, NOW)[2]["since"]
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: A replay is under way.\n42 deliveries were replayed. Continue with --since {third}\n"
+        f"Error: A replay is under way.\nReplayed 42 deliveries. Continue with --since {third}\n"
     )
 
 
@@ -135,7 +135,7 @@ def test_ctrl_c_says_how_to_continue() -> None:
     with pytest.raises(Failed) as caught:
         replay.replay_windows(client, "loja1", windows, {}, lambda replayed, _: seen.append(replayed))
     assert caught.value.message == (
-        f"Stopped.\n7 deliveries were replayed. Continue with --since {windows[1]['since']}"
+        f"Stopped.\nReplayed 7 deliveries. Continue with --since {windows[1]['since']}"
     )
     assert seen == [7]
 

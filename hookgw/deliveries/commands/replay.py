@@ -134,11 +134,11 @@ def replay_windows(
         except (Failed, KeyboardInterrupt) as error:
             # The gateway finishes the window even if this client leaves, unless the replay fails:
             # continue from the start of that window, not from its end.
-            messages = [*error.messages] if isinstance(error, Failed) else ["Stopped."]
+            messages = [*error.messages] if isinstance(error, Failed) else [_("Stopped.")]
             if replayed:
-                messages.append(
-                    f"{replayed:,} deliveries were replayed. Continue with --since {window['since']}"
-                )
+                things = ngettext("{n} delivery", "{n} deliveries", replayed)
+                done = _("Replayed {things}.", things=things)
+                messages.append(done + " " + _("Continue with --since {time}", time=window["since"]))
             raise Failed(*messages) from error
         replayed += count
         show_progress(replayed, 1)
