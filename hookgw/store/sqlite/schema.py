@@ -210,10 +210,15 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             "Set storage.path to another file.",
         )
     if version > VERSION:
+        advice = "Install that version again, or set storage.path to another file."
+        if (copy := path.with_name(f"{path.name}.schema-{VERSION}")).exists():
+            advice = (
+                f"Install that version again, or go back to before the upgrade: hookgw restore {copy} --force"
+            )
         raise StartError(
             f"The data file {path} has schema {version}, and this hookgw knows schemas up to {VERSION}: a "
             "newer hookgw wrote it.",
-            "Install that version again, or set storage.path to another file.",
+            advice,
         )
     if version == 0:
         # In one transaction, as an upgrade: a process that is killed in the middle leaves the file as it was.

@@ -1,6 +1,7 @@
 """The schema of a new file, files that are refused, and the migration of files that ae348e0 wrote."""
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -61,6 +62,15 @@ def test_a_file_that_is_too_new_or_too_old_is_refused(
         migrate(connection, file)
     assert str(file) in str(caught.value)
     assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+
+
+def test_a_file_that_is_too_new_names_the_copy_of_before(connection: sqlite3.Connection, file: Path) -> None:
+    migrate(connection, file)
+    copy = file.with_name(f"{file.name}.schema-{VERSION}")
+    copy.touch()
+    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(StartError, match=re.escape(f"hookgw restore {copy} --force")):
+        migrate(connection, file)
 
 
 @pytest.mark.parametrize(
