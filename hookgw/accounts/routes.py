@@ -29,6 +29,7 @@ from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.request_body import current_exchange, read_parsed, reserve
 from hookgw.web.route_group import RouteGroup, route
 from hookgw.web.server.errors import JSON
+from hookgw.web.server.response_memory import LIST
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -151,6 +152,7 @@ class ApplyRoutes(RouteGroup):
         """
         signing = _read_flags("signingSecrets")["signingSecrets"]
         holder = current_holder()
+        await reserve(LIST)  # the document is in memory while it waits for more
         await self._gateway.refresh.catch_up()  # a copy must not lack what other nodes have just made
         chosen = within(self._gateway.registry, holder.principal)
         document, needed = await run_in_slices(

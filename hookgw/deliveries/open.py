@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hookgw.config.open_files import divide_open_files
 from hookgw.core.open import Core
 from hookgw.deliveries.bulk import BulkJobs
 from hookgw.deliveries.cancellation import Cancellations
@@ -51,5 +52,7 @@ def open_deliveries(
         core.outbox,
         core.audit,
         core.hooks,
+        # Half of the connections.
+        divide_open_files(core.settings.server.max_connections).clients // 2,
     )
     return Deliveries(service, replays, cancellations, bulk, history, pulls, stuck)

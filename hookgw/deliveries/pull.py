@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 import msgspec
 import trio
 
+from hookgw.auth.keyring import KeyHolder
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import Audit
 from hookgw.core.backlog import Need
@@ -24,6 +25,7 @@ from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.core.registry import Registry
 from hookgw.core.this_node import ThisNode
 from hookgw.deliveries.pull_requests import Acknowledgement, Pull
+from hookgw.fair import Claim, PerHolder, Share
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Invalid, TooManyRequests
 from hookgw.kernel.masking import repr_without
@@ -51,6 +53,8 @@ REOPENED_AT_ONCE = 500
 MOST_LISTED = 1_000
 MOST_KNOWN = 10_000
 """The most registrations of which the last cursors are known."""
+HEADERS = 1024
+"""Bytes that the headers of a delivery take in an answer."""
 LOOK_EVERY = 15.0
 """Seconds after which a stream without news sends a comment, so that proxies do not close it."""
 
@@ -60,6 +64,21 @@ _FOREIGN = Sentence(
     "Leave after out to go on with what is pending, and replay what the receiver lacks.",
 )
 _CURSOR = re.compile("c([0-9a-f]{1,32})\\.([0-9a-f]{1,15})\\.([0-9a-f]{8})(?:\\.([0-9a-f]{12}))?")
+
+
+class Fetch(Protocol):
+    """The call that fetches: its caller and client, and memory for its response.
+
+    :class:`~hookgw.web.server.exchange.RequestResponse` is one.
+    """
+
+    holder: KeyHolder | None
+
+    def is_client_there(self) -> bool: ...
+
+    def reserve_nowait(self, size: int) -> bool: ...
+
+    async def reserve(self, size: int) -> None: ...
 
 
 class Pulled(msgspec.Struct, frozen=True):
@@ -73,6 +92,10 @@ class Pulled(msgspec.Struct, frozen=True):
     lease: int
 
     __repr__ = repr_without("headers", "body")
+
+
+Sent = set[tuple[int, str]] | frozenset[tuple[int, str]]
+"""What a stream has sent: the numbers of leases, and the ids of deliveries."""
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -99,7 +122,11 @@ class Cursor(NamedTuple):
 
 
 class Pulls(Collaborator):
-    """Hands deliveries to receivers that fetch, and takes their acknowledgements."""
+    """Hands deliveries to receivers that fetch, and takes their acknowledgements.
+
+    Args:
+        most_waiting: the most fetches that wait at a time, but for those of operators.
+    """
 
     _registry: Registry
     _store: Store
@@ -110,9 +137,11 @@ class Pulls(Collaborator):
     _outbox: LimitedOutbox
     _audit: Audit
     _hooks: Hooks
+    _most_waiting: int
 
     def __post_init__(self) -> None:
-        self._waiting: Counter[str] = Counter()
+        self._waiting: PerHolder[str] = PerHolder()
+        self._fetching: Share[Claim] = Share(self._most_waiting, 1)
         # The cursors of the last answer, by registration: of any other one more must be found out.
         self._issued: dict[str, frozenset[str]] = {}
         self._places = KeyedLocks(1)
@@ -135,7 +164,7 @@ class Pulls(Collaborator):
 
     def waiting(self, instance: str) -> int:
         """Return how many fetches of an instance's deliveries are in progress."""
-        return self._waiting[instance]
+        return self._waiting.held(instance)
 
     def find(self, instance: str, label: str) -> Registration:
         """Return a registration whose receiver fetches.
@@ -157,19 +186,23 @@ class Pulls(Collaborator):
             )
         return registration
 
-    async def pull(self, instance: str, label: str, asked: Pull) -> list[Pulled]:
+    async def pull(self, instance: str, label: str, asked: Pull, fetch: Fetch) -> list[Pulled]:
         """Return the next deliveries in order, leased to the consumer; none if there are none in time.
+
+        Args:
+            fetch: the call, whose response has them.
 
         Raises:
             NotFound, Conflict: see :meth:`find`; or another consumer has the deliveries.
             Invalid: the cursor is not one.
             TooManyRequests: too many fetches of the instance wait.
             StorageUnavailable: another node has the instance by now.
+            Unavailable: there was no memory for them in time.
         """
-        return await self._pull(instance, label, asked, frozenset())
+        return await self._pull_for(fetch, instance, label, asked, frozenset())
 
     async def stream(
-        self, instance: str, label: str, asked: Pull, check: Callable[[], None]
+        self, instance: str, label: str, asked: Pull, fetch: Fetch, check: Callable[[], None]
     ) -> AsyncIterator[list[Pulled]]:
         """Yield deliveries as they come, each once for a lease; an empty list now and then.
 
@@ -181,7 +214,7 @@ class Pulls(Collaborator):
         while not self._is_closed:
             check()
             once = msgspec.structs.replace(asked, wait=LOOK_EVERY, after=after)
-            found = await self._pull(instance, label, once, sent)
+            found = await self._pull_for(fetch, instance, label, once, sent)
             check()  # the look may have waited
             lanes = self._dispatcher.pulled(self.find(instance, label).id)
             leases = {lane.lease.number for lane in lanes if lane.lease is not None}
@@ -254,62 +287,96 @@ class Pulls(Collaborator):
         found = ((lane, lane.lease) for lane in lanes)
         return [(lane, lease) for lane, lease in found if lease is not None and lease.consumer == consumer]
 
-    async def _pull(  # noqa: C901 -- reads once from top to bottom
-        self, instance: str, label: str, asked: Pull, sent: set[tuple[int, str]] | frozenset[tuple[int, str]]
+    async def _pull_for(
+        self, fetch: Fetch, instance: str, label: str, asked: Pull, sent: Sent
     ) -> list[Pulled]:
-        registration = self.find(instance, label)
-        if asked.after is not None and registration.partitioning[0] in (Ordering.CHAT, Ordering.NONE):
-            raise Conflict.of(
-                "pull.after_needs_order", "after needs all deliveries in one order: set ordering to url."
-            )
-        if self._waiting[instance] >= MOST_WAITING:
+        """Return deliveries as :meth:`pull` does, but for those that were ``sent``."""
+        with self._place_for(fetch.holder, instance):
+            while True:
+                found = await self._pull(fetch, instance, label, asked, sent)
+                size = sum(2 * len(one.body) + HEADERS for one in found)
+                if fetch.reserve_nowait(size):
+                    return found
+                # Until there is memory, the lanes alone have them, and count them while the lease lasts.
+                found.clear()
+                await fetch.reserve(size)
+                asked = msgspec.structs.replace(asked, wait=0.0)
+
+    @contextmanager
+    def _place_for(self, holder: KeyHolder | None, instance: str) -> Iterator[None]:
+        """Count a fetch that may wait, for its instance, and for the holder of its key."""
+        if self._waiting.held(instance) >= MOST_WAITING:
             raise TooManyRequests.of(
                 "pull.too_many_waiting",
                 "{most} fetches of this instance's deliveries wait, the maximum. Retry later.",
                 most=MOST_WAITING,
                 retry_after=1,
             )
+        # A key with a reach has many instances, and each fetch has a connection, which cannot be closed to
+        # make room. No key may have more than it leaves free. Operators' keys have no such limit.
+        counted_as = None if holder is None else holder.counted_as
+        if counted_as is not None and not self._fetching.fits(counted_as):
+            raise TooManyRequests.of(
+                "pull.too_many_of_key",
+                "{held} fetches with this key wait, its share of server.max_connections. Retry later.",
+                held=self._fetching.held(counted_as),
+                retry_after=1,
+            )
+        self._waiting.take(instance)
+        if counted_as is not None:
+            self._fetching.take(counted_as)
+        try:
+            yield
+        finally:
+            self._waiting.give(instance)
+            if counted_as is not None:
+                self._fetching.give(counted_as)
+
+    async def _pull(  # noqa: C901 -- reads once from top to bottom
+        self, fetch: Fetch, instance: str, label: str, asked: Pull, sent: Sent
+    ) -> list[Pulled]:
+        registration = self.find(instance, label)
+        if asked.after is not None and registration.partitioning[0] in (Ordering.CHAT, Ordering.NONE):
+            raise Conflict.of(
+                "pull.after_needs_order", "after needs all deliveries in one order: set ordering to url."
+            )
         cursor = None if asked.after is None else await self._read_cursor(registration, asked.after)
         after = None if cursor is None else await self._place(registration, cursor, asked.consumer)
         deadline = self._clock.steady() + asked.wait
-        self._waiting[instance] += 1
         settling = 0
         found: list[Pulled] = []
-        try:
-            generation = await self._store.generation()
-            with self._fetches.waiting(registration.id):
-                while True:
-                    bell = self._fetches.bell(registration.id)
-                    lanes = self._dispatcher.pulled(registration.id)
-                    gathered = math.inf
-                    for lane in self._lanes_for(registration, lanes, asked.consumer):
-                        room, size = asked.most - len(found), MOST_BYTES - sum(len(o.body) for o in found)
-                        if room <= 0 or (found and size <= 0):
-                            break
-                        lease = None
-                        # Without the time of the wait: a disk that refuses holds this up.
-                        until = min(gathered, max(deadline, self._clock.steady() + 10))
-                        with trio.move_on_at(self._clock.deadline(until)):
-                            lease = await lane.take(asked.consumer, room, size, asked.lease, after)
-                        settling = max(settling, lane.settling)
-                        if lease is not None:
-                            found += _shown(lane, lease, room, sent, registration, generation)
-                            gathered = min(gathered, self._clock.steady() + GATHERING)
-                    if not found and (missing := self._hooks.absent_plugin(registration)) is not None:
-                        raise Conflict(*missing.messages)
-                    now = self._clock.steady()
-                    if found or now >= deadline or self._is_closed:
+        generation = await self._store.generation()
+        with self._fetches.waiting(registration.id):
+            while True:
+                bell = self._fetches.bell(registration.id)
+                lanes = self._dispatcher.pulled(registration.id)
+                gathered = math.inf
+                for lane in self._lanes_for(registration, lanes, asked.consumer):
+                    room, size = asked.most - len(found), MOST_BYTES - sum(len(o.body) for o in found)
+                    if room <= 0 or (found and size <= 0):
                         break
-                    # Now and then, also without a bell: the instance may have moved to another node.
-                    until = min(deadline, now + LOOK_EVERY, *(lane.available_at for lane in lanes))
+                    lease = None
+                    # Without the time of the wait: a disk that refuses holds this up.
+                    until = min(gathered, max(deadline, self._clock.steady() + 10))
                     with trio.move_on_at(self._clock.deadline(until)):
-                        await bell.wait()
-                    self._node.check(instance)
-                    registration = self.find(instance, label)
-        finally:
-            self._waiting[instance] -= 1
-            if not self._waiting[instance]:
-                del self._waiting[instance]
+                        lease = await lane.take(asked.consumer, room, size, asked.lease, after)
+                    settling = max(settling, lane.settling)
+                    if lease is not None:
+                        found += _shown(lane, lease, room, sent, registration, generation)
+                        gathered = min(gathered, self._clock.steady() + GATHERING)
+                if not found and (missing := self._hooks.absent_plugin(registration)) is not None:
+                    raise Conflict(*missing.messages)
+                now = self._clock.steady()
+                if found or now >= deadline or self._is_closed:
+                    break
+                # Now and then, also without a bell: the instance may have moved to another node.
+                until = min(deadline, now + LOOK_EVERY, *(lane.available_at for lane in lanes))
+                with trio.move_on_at(self._clock.deadline(until)):
+                    await bell.wait()
+                if not fetch.is_client_there():
+                    break  # a lease of what comes now would keep it from the consumers that are there
+                self._node.check(instance)
+                registration = self.find(instance, label)
         self._fetches.note(registration.id, asked.consumer, self._clock.wall())
         if cursor is not None:
             await self._store.wait_settled(settling)
@@ -432,7 +499,7 @@ def _shown(
     lane: PulledLane,
     lease: Lease,
     most: int,
-    sent: set[tuple[int, str]] | frozenset[tuple[int, str]],
+    sent: Sent,
     registration: Registration,
     generation: str,
 ) -> list[Pulled]:

@@ -16,7 +16,7 @@ from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Right
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.web.openapi.describe import EVENT_STREAM, JSON, OrEvents, describes, json_body
-from hookgw.web.request_body import current_exchange, json_response, read_optional_json, read_parsed, reserve
+from hookgw.web.request_body import current_exchange, json_response, read_optional_json, read_parsed
 from hookgw.web.route_group import RouteGroup, labelled
 from hookgw.web.server.exchange import RequestResponse
 
@@ -68,10 +68,9 @@ class PullRoutes(RouteGroup):
             )
             response.timeout = None
             return response
-        found = await self._gateway.pulls.pull(instance, label, asked)
+        found = await self._gateway.pulls.pull(instance, label, asked, exchange)
         if exchange.check_key is not None:
             exchange.check_key()  # it may have been revoked during the wait
-        await reserve(2 * sum(len(one.body) for one in found))
         cursor = found[-1].cursor if found else asked.after
         return json_response(responses.PulledDeliveries([_present(one) for one in found], cursor))
 
@@ -97,17 +96,18 @@ class PullRoutes(RouteGroup):
                 exchange.check_key()
 
         try:
-            async for found in self._gateway.pulls.stream(instance, label, asked, check):
-                if not found:
-                    yield b": \n\n"
-                for one in found:
-                    data = msgspec.json.encode(_present(one))
-                    yield b"id: %b\ndata: %b\n\n" % (one.cursor.encode(), data)
+            async for found in self._gateway.pulls.stream(instance, label, asked, exchange, check):
+                # In one part, so that all of it counts as memory until the client has taken it.
+                yield b"".join(map(_event, found)) or b": \n\n"
         except HookgwError as error:
             # The response has begun: the reason comes as an event, and the client connects again.
             ids = [{"id": one.id, "values": one.values} for one in error.messages]
             data = msgspec.json.encode({"message": [*map(str, error.messages)], "errors": ids})
             yield b"event: error\ndata: %b\n\n" % data
+
+
+def _event(one: Pulled) -> bytes:
+    return b"id: %b\ndata: %b\n\n" % (one.cursor.encode(), msgspec.json.encode(_present(one)))
 
 
 def _present(one: Pulled) -> responses.PulledDelivery:

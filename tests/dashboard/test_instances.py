@@ -20,6 +20,7 @@ from tests.public.store import DeliveryQuery
 from tests.public.webhooks import parse_registration
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of
+from tests.support.room import Room
 
 PAGE = "/instances/loja1"
 
@@ -527,7 +528,7 @@ async def test_a_webhook_whose_receiver_fetches_says_when_it_did(
     await gateway.registrations.set("loja1", "default", change)
     page = (await browser.get(PAGE)).text
     assert "nobody has fetched since" in page
-    await gateway.pulls.pull("loja1", "default", Pull(consumer="n8n-1"))
+    await gateway.pulls.pull("loja1", "default", Pull(consumer="n8n-1"), Room())
     own_page = (await browser.get(f"{PAGE}/webhooks/default")).text
     assert re.search(r"last fetched \S+ m?s ago by n8n-1", own_page)
     await emit(gateway, "loja1")

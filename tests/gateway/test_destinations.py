@@ -14,6 +14,7 @@ from hookgw.testing import GatewayKit, Receiver, open_kit
 from tests.public.deliveries import Pull
 from tests.public.kernel import PULL_URL, ConfigError, Conflict, Invalid, StartError
 from tests.public.store import DeliveryReport
+from tests.support.room import Room
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -373,15 +374,15 @@ async def test_a_fetch_without_that_plugin_says_why_nothing_comes(tmp_path: Path
     async with open_kit(tmp_path) as kit:
         for asked in Pull(), Pull(wait=30.0):
             with pytest.raises(Conflict, match=reason):
-                await kit.gateway.pulls.pull("shop", "default", asked)
+                await kit.gateway.pulls.pull("shop", "default", asked, Room())
         with pytest.raises(Conflict, match=reason):
-            await anext(kit.gateway.pulls.stream("shop", "default", Pull(), lambda: None))
+            await anext(kit.gateway.pulls.stream("shop", "default", Pull(), Room(), lambda: None))
         await kit.settled()
         (waiting,) = kit.gateway.dispatcher.lanes()
         assert (waiting.last_outcome, waiting.backlog) == (Outcome.BLOCKED, 1)
     async with open_kit(tmp_path, plugins={"mine": Mine()}) as kit:
         kit.clock.jump(3600)
-        (found,) = await kit.gateway.pulls.pull("shop", "default", Pull())
+        (found,) = await kit.gateway.pulls.pull("shop", "default", Pull(), Room())
         assert found.headers["x-attempt"] == "2"
 
 

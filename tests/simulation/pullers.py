@@ -12,6 +12,7 @@ from tests.public.deliveries import Acknowledgement, Failure, Pull, Pulled
 from tests.simulation.history import Answered, Fetched, LeaseLeft
 from tests.simulation.network import Request
 from tests.simulation.scenario import PULLED
+from tests.support.room import Room
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -52,7 +53,7 @@ class Pullers:
             )
             found: list[Pulled] = []
             try:
-                found = await world.gateway.pulls.pull(PULLED, LABEL, asked)
+                found = await world.gateway.pulls.pull(PULLED, LABEL, asked, Room())
             except HookgwError:
                 await trio.sleep(chance.choice((1.0, 10.0)))
             if world.is_over:

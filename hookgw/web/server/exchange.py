@@ -178,23 +178,31 @@ class RequestResponse:
         Raises:
             Unavailable: the memory is full.
         """
+        more = size - self._room
+        if not self.reserve_nowait(size):
+            self._is_waiting = True
+            await in_task()
+            if self._is_counted:
+                self._is_counted = False
+                self._active.load.requests -= 1
+            try:
+                await self._responses.reserve(self._holder, more)
+            finally:
+                self._is_waiting = False
+                if self.is_read:
+                    self._count()
+            self._room += more  # not size: an answer meanwhile has given back what there was
+
+    def reserve_nowait(self, size: int) -> bool:
+        """Reserve memory for a response as :meth:`reserve` does, if there is some now."""
         self._may_be_refused = True
         self._holder = self._holder or holder_of(self.holder, self.address)
         more = size - self._room
         if more > 0:
             if not self._responses.reserve_nowait(self._holder, more):
-                self._is_waiting = True
-                await in_task()
-                if self._is_counted:
-                    self._is_counted = False
-                    self._active.load.requests -= 1
-                try:
-                    await self._responses.reserve(self._holder, more)
-                finally:
-                    self._is_waiting = False
-                    if self.is_read:
-                        self._count()
-            self._room += more  # not size: an answer meanwhile has given back what there was
+                return False
+            self._room += more
+        return True
 
     def _hold(self, size: int) -> None:
         """Count exactly so many bytes of the response as in memory.

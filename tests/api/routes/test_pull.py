@@ -9,21 +9,25 @@ import httpx
 import jsonschema_rs
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.store.sqlite import copy_rows as file_rows
 from hookgw.web.server import response_memory
 from tests.api.conftest import KEY, is_sqlite, open_client
 from tests.api.routes.test_events import one
+from tests.api.server.wire import Running
 from tests.api.test_app import shape_of
 from tests.public.app import open_gateway
 from tests.public.config import ServerSettings, Settings
+from tests.public.deliveries import Pull
 from tests.public.delivery import verify
-from tests.public.kernel import verifying_key
+from tests.public.kernel import Conflict, verifying_key
 from tests.public.sqlite import restore_file
 from tests.public.store import copy_rows
 from tests.public.web import AppApplication as Application
 from tests.support.application import create_app
+from tests.support.room import Room
 
 # Deliveries that their receiver fetches: POST /delivery/pull and /delivery/ack.
 
@@ -469,6 +473,42 @@ async def test_a_fetch_waits_for_memory_and_keeps_its_lease(
     assert ids_of(await pull(client, wait="0s")) == ["e-0"]
 
 
+async def test_a_stream_waits_for_memory_and_says_that_there_was_none(
+    client: httpx.AsyncClient, gateway: Gateway, app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However small each delivery is: all that a client has yet to read counts."""
+    await set_pulled(client)
+    await emit(client, *[f"e-{number}" for number in range(20)])
+    monkeypatch.setattr(response_memory, "PATIENCE", 0.01)
+    app.response_memory.change("others", 0, gateway.settings.server.response_memory)
+    client.event_hooks = {}  # the contract is for the first response of each route
+    response = await client.post("/delivery/pull/loja1", json={}, headers={"accept": "text/event-stream"})
+    assert response.status_code == 200
+    assert "id: " not in response.text
+    assert "event: error\ndata: " in response.text
+    assert "server.response_memory" in response.text
+
+
+async def test_what_waits_for_memory_is_left_to_its_lane(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    """So that nobody keeps many of them by returning their leases meanwhile."""
+
+    class Full(Room):
+        is_full = True
+
+        def reserve_nowait(self, size: int) -> bool:
+            return not self.is_full
+
+        async def reserve(self, size: int) -> None:
+            await ack(client, consumer="slow", release=True)
+            assert ids_of(await pull(client, consumer="fast", max=1)) == ["e-0"]
+            self.is_full = False
+
+    await set_pulled(client)
+    await emit(client, "e-0", "e-1")
+    with pytest.raises(Conflict, match="The consumer 'fast' has leased"):
+        await gateway.pulls.pull("loja1", "default", Pull(consumer="slow"), Full())
+
+
 async def test_what_is_leased_does_not_wait_for_another_lane(
     client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
@@ -619,6 +659,43 @@ class TestOneRequestAtATime:
         assert [ids_of(one) for one in found] == [["e-0"], ["e-0"]]
 
 
+class TestFewConnections:
+    @pytest.fixture
+    def server_settings(self) -> ServerSettings:
+        return ServerSettings(bind=("127.0.0.1:0",), max_connections=16)
+
+    async def test_the_fetches_of_a_key_that_reaches_many_instances_leave_connections_to_others(
+        self, client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hookgw.deliveries.pull.LOOK_EVERY", 0.05)
+        for name in ("loja1", "loja2"):
+            await client.post("/instance/create", json={"instanceName": name, "tags": {"tenant": "acme"}})
+            await client.post(f"/webhook/set/{name}", json={"url": "pull:"})
+        made = await client.post("/key/create", json={"name": "acme", "tags": {"tenant": "acme"}})
+        key = made.json()["key"]
+
+        async def fetch(name: str) -> None:
+            await client.post(f"/delivery/pull/{name}", json={"wait": "60s"}, headers={"apikey": key})
+
+        async with trio.open_nursery() as nursery:
+            for number in range(4):  # of 8, as many as it leaves free
+                nursery.start_soon(fetch, f"loja{number % 2 + 1}")
+                while sum(map(gateway.pulls.waiting, ("loja1", "loja2"))) <= number:  # noqa: ASYNC110 -- no event
+                    await trio.sleep(0.01)
+            refused = await client.post("/delivery/pull/loja1", json={"wait": "60s"}, headers={"apikey": key})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert shape_of(refused) == [
+                "4 fetches with this key wait, its share of server.max_connections. Retry later."
+            ]
+            assert (await client.post("/delivery/pull/loja1", json={})).status_code == 200  # the operator's
+            nursery.cancel_scope.cancel()
+        with trio.fail_after(10):
+            while gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
+                await trio.sleep(0.01)
+            found = await client.post("/delivery/pull/loja1", json={}, headers={"apikey": key})
+        assert found.status_code == 200
+
+
 async def test_so_many_fetches_of_an_instance_may_wait(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -626,6 +703,26 @@ async def test_so_many_fetches_of_an_instance_may_wait(
     await set_pulled(client)
     response = await client.post("/delivery/pull/loja1", json={"wait": "5s"})
     assert (response.status_code, response.headers["retry-after"]) == (429, "1")
+
+
+async def test_a_consumer_that_has_gone_leases_nothing(
+    client: httpx.AsyncClient, gateway: Gateway, server: Running
+) -> None:
+    """A process that ends closes its connection, but the system does not tell that from half a close."""
+    await set_pulled(client)
+    async with await server.connect() as stream:
+        body = b'{"consumer": "old", "wait": "60s"}'
+        headers = f"host: x\r\napikey: {KEY}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        await stream.send_all(f"POST /delivery/pull/loja1 HTTP/1.1\r\n{headers}\r\n\r\n".encode() + body)
+        while not gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
+            await trio.sleep(0.01)
+        await stream.send_eof()
+        await wait_all_tasks_blocked(0.05)
+    await emit(client, "e-0")
+    with trio.fail_after(10):
+        while gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
+            await trio.sleep(0.01)
+    assert ids_of(await pull(client, consumer="new")) == ["e-0"]
 
 
 async def test_a_deleted_webhook_ends_the_wait(client: httpx.AsyncClient, gateway: Gateway) -> None:

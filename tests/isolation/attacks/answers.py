@@ -66,6 +66,38 @@ async def slow_finds(target: Target) -> None:
     await read_slowly(target, [request], connections=300)
 
 
+@attack("fetches unread", "streams of fetched deliveries, 900 kB each, on 300 connections, unread")
+async def slow_fetches(target: Target) -> None:
+    key = await target.tenant()
+    await target.register("pull:")
+    unread: list[trio.SocketStream] = []
+    payload = event(b'"' + b"x" * 60_000 + b'"')
+    async with Connection(target.port, "127.0.0.2") as connection:
+        for _ in range(15):
+            answer = await connection.exchange(emit(payload, key))
+            assert answer[0] == 202, answer
+    await target.begin()
+    # What one consumer has returned, the next one fetches.
+    for number in range(300):
+        consumer = f"c{number}"
+        sock = trio.socket.socket()
+        sock.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, 4096)
+        await sock.bind((ADDRESSES[number % len(ADDRESSES)], 0))
+        await sock.connect(("127.0.0.1", target.port))
+        stream = trio.SocketStream(sock)  # unread for the rest of the attack
+        body = b'{"consumer":"%b","wait":"60s"}' % consumer.encode()
+        headers = {"accept": "text/event-stream"}
+        await stream.send_all(render("POST", f"/delivery/pull/{NAME}", body, key=key, headers=headers))
+        seen = b""
+        while b"data: " not in seen and (more := await stream.receive_some(512)):
+            seen += more
+        target.counts["refused" if b"event: error" in seen else "fetched"] += 1
+        returned = {"consumer": consumer, "release": True}
+        await target.call("POST", f"/delivery/ack/{NAME}", returned, key=key, right=(200, 409))
+        unread.append(stream)
+    await trio.sleep_forever()
+
+
 @attack("open pages read slowly", "asks for /docs and /openapi.json without a key on 2,000 connections")
 async def slow_open_pages(target: Target) -> None:
     requests = [render("GET", "/docs"), render("GET", "/openapi.json")]
