@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from contextlib import suppress
@@ -28,6 +29,8 @@ MAIL_TIMEOUT = 45.0
 """Seconds for a mail: some servers wait before each answer, to slow down who sends to many."""
 
 _SMTP = trio.CapacityLimiter(4)
+_LINK = re.compile(r"\[(?=[^\[\]]*\]\()")
+"""The beginning of a link whose text hides where it leads, in the Markdown of Discord and Teams."""
 
 
 class Refused(Exception):
@@ -95,6 +98,9 @@ def _request(
     channel: Channel, title: str, text: str, notice: Notice
 ) -> tuple[str, dict[str, str], dict[str, Any]]:
     """Return the URL, headers and JSON body, in the form that the service documents."""
+    if isinstance(channel, Discord | Teams):
+        # Servers that somebody else chose say why an account is closed, or where they redirect to.
+        title, text = _LINK.sub(r"\\[", title), _LINK.sub(r"\\[", text)
     both = f"{title}\n{text}".strip()
     match channel:
         case Slack():  # https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks

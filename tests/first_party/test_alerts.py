@@ -94,6 +94,22 @@ async def test_a_failing_webhook_is_told_once_through_a_restart_and_so_is_its_en
     ]
 
 
+@pytest.mark.parametrize("kind", ["discord", "teams"])
+async def test_no_text_of_others_hides_where_a_link_leads(
+    kind: str, tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    """A receiver chooses where it redirects to."""
+    hookgw_receiver.default = answer(302, headers={"location": "https://a.example/[x](https://b.example)[1]"})
+    chat = {"it": {"type": kind, "url": phone.url}}
+    rule = {"on": "webhook_failing", "for": "1m", "to": ["it"]}
+    async with alerting(tmp_path, phone, rule, channels=chat) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+    said = phone.requests[0].body.decode()
+    assert "https://a.example/\\\\[x](https://b.example)[1]" in said
+
+
 @pytest.mark.parametrize("kind", sorted(set(ProblemKind) - {ProblemKind.NODE_LOST, ProblemKind.DEAD_LETTERS}))
 async def test_each_kind_is_told_once_through_a_restart_and_so_is_its_end(
     kind: ProblemKind, tmp_path: Path, phone: Receiver, monkeypatch: pytest.MonkeyPatch
