@@ -4,11 +4,12 @@ Whatever belongs to a customer has the customer's mark in it, or an id that is k
 is searched for the marks and ids of all others, and of the operator.
 """
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import msgspec
@@ -21,6 +22,7 @@ from tests.dashboard.conftest import KEY, Browser, form_token
 from tests.dashboard.test_portal import enter
 from tests.dashboard.test_streams import watching
 from tests.public.config import Settings
+from tests.public.mcp import TOOLS
 from tests.public.records import MEANINGS
 from tests.public.web import AppApplication as Application
 
@@ -153,10 +155,10 @@ async def visiting(url: str, customer: Customer) -> AsyncIterator[Browser]:
         yield browser
 
 
-def paths(app: Application, customer: Customer, world: World, method: str) -> Iterator[tuple[str, str]]:
-    """Yield every rule with a method, and its path for a customer's first account."""
+def names_of(customer: Customer, world: World) -> dict[str, str]:
+    """Return what a customer has for the variables in paths."""
     own = world.ids[customer.mark]
-    filled = FILLED | {
+    return FILLED | {
         "instance": customer.accounts[0],
         "label": f"{customer.mark}-crm",
         "name": min(one for one in own if one.startswith("dlv_")),
@@ -166,6 +168,11 @@ def paths(app: Application, customer: Customer, world: World, method: str) -> It
         "path": "none",
         "version": "none",
     }
+
+
+def paths(app: Application, customer: Customer, world: World, method: str) -> Iterator[tuple[str, str]]:
+    """Yield every rule with a method, and its path for a customer's first account."""
+    filled = names_of(customer, world)
     for rule in app.routing.url_map.iter_rules():
         if method in (rule.methods or ()):
             yield rule.rule, re.sub(r"<(?:\w+:)?(\w+)>", lambda found: filled[found[1]], rule.rule)
@@ -360,3 +367,173 @@ async def test_every_route_shows_the_key_of_each_customer_their_own_alone(
                 answer = await http.get(path, headers={"apikey": key})
                 assert answer.status_code == 200, path
                 assert world.strange_to(customer, answer.text) == [], path
+
+
+class Call(NamedTuple):
+    """An operation of the document, with what it takes."""
+
+    method: str
+    path: str
+    parameters: list[str]
+    fields: dict[str, Any]
+    example: dict[str, Any]
+
+
+def calls_of(document: Any) -> Iterator[Call]:
+    """Yield every call for which a key is needed; the one that deletes an instance comes last."""
+
+    def resolve(part: Any) -> Any:
+        while "$ref" in part:
+            *_, kind, name = part["$ref"].split("/")
+            part = document["components"][kind][name]
+        return part
+
+    def fields_of(schema: Any) -> dict[str, Any]:
+        schema = resolve(schema)
+        found = dict(schema.get("properties", {}))
+        for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
+            found |= fields_of(one)
+        return {name: resolve(one) for name, one in found.items()}
+
+    for path, operations in sorted(document["paths"].items(), key=lambda one: "/instance/delete" in one[0]):
+        for method, operation in operations.items():
+            if method == "head" or operation.get("x-right", "none") == "none":
+                continue
+            body = resolve(operation.get("requestBody", {})).get("content", {}).get("application/json", {})
+            examples = [one["value"] for one in body.get("examples", {}).values()]
+            text = json.dumps(next((one for one in examples if isinstance(one, dict)), {}))
+            yield Call(
+                method.upper(),
+                path,
+                [
+                    one["name"]
+                    for one in map(resolve, operation.get("parameters", ()))
+                    if one["in"] == "query"
+                ],
+                fields_of(body.get("schema", {})),
+                json.loads(re.sub(r"https?://[^\"]*", "http://127.0.0.1:9/own", text)),
+            )
+
+
+def in_the_form_of(schema: Any, values: list[str]) -> list[Any]:
+    """Return what to send in a field: each value, or all of them together."""
+    kinds = schema.get("type", "string")
+    if "array" in kinds:
+        return [values, [{"id": one, "instance": one} for one in values]]
+    if "object" in kinds or "properties" in schema:
+        return [{one: {} for one in values}, {"tenant": values[0]}, {"id": values[0], "instance": values[0]}]
+    return values
+
+
+def attempts(
+    call: Call, own: dict[str, str], values: list[str]
+) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
+    """Yield path, query and fields of requests that name what is not the caller's, once in each place."""
+
+    def filled(**others: str) -> str:
+        return re.sub(r"\{(\w+)\}", lambda found: {**own, **others}[found[1]], call.path)
+
+    for name in re.findall(r"\{(\w+)\}", call.path):
+        yield from ((filled(**{name: value}), {}, {}) for value in values)
+    for name in call.parameters:
+        yield from ((filled(), {name: value}, {}) for value in values)
+    for name, schema in call.fields.items():
+        yield from ((filled(), {}, {name: value}) for value in in_the_form_of(schema, values))
+
+
+class Caller(NamedTuple):
+    """A customer's key, and what that must not find."""
+
+    http: httpx.AsyncClient
+    world: World
+    customer: Customer
+    gateway: Gateway
+
+    @property
+    def other(self) -> Customer:
+        return self.world.next_to(self.customer)
+
+    @property
+    def strange(self) -> list[str]:
+        """Names and ids of what another customer and the operator have."""
+        mark, ids = self.other.mark, sorted(self.world.ids[self.other.mark])
+        by_kind = {one.partition("_")[0] if "_" in one else "uuid": one for one in ids}
+        words = (f"{mark}-crm", f"evt-{mark}-0-0", f"{mark}-key", self.other.number)
+        return [self.other.accounts[0], f"{OPERATOR}-own", *words, *by_kind.values()]
+
+    def kept(self) -> list[object]:
+        """Return what the other customer has."""
+        keys = [one for one in self.gateway.keys.list(None) if one.name == f"{self.other.mark}-key"]
+        return [*_all_of(self.gateway, self.other), *keys]
+
+    async def send(self, method: str, path: str, **options: Any) -> None:
+        """Send a request with strange names, and check that the answer has nothing else of theirs."""
+        answer = await self.http.request(method, path, **options)
+        tried = f"{method} {path} {options}"
+        assert answer.status_code < 500 or answer.status_code in (501, 502, 503), tried
+        mark, sent = self.other.mark, self.strange
+        texts = [self.other.accounts[1], f"{mark}-message", f"{mark} person", f"hello {mark}", f":9/{mark}"]
+        texts += [f"{OPERATOR}-spare", f":9/{OPERATOR}", self.world.customers[0].mark]
+        texts += [one for one in self.world.ids[mark] if one not in sent]
+        # What was sent, now or before, may be repeated.
+        found = [one for one in texts if re.search(rf"{re.escape(one)}\b", answer.text)]
+        assert found == [], tried
+
+
+@asynccontextmanager
+async def calling(url: str, world: World, gateway: Gateway, customer: Customer) -> AsyncIterator[Caller]:
+    """A customer's key with all rights but ``operate``, while no delivery of anybody is attempted."""
+    for name in (one for each in world.customers for one in each.accounts):
+        for registration in gateway.registrations.of_instance(name):
+            await gateway.registrations.pause(name, registration.label)
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        rights = [str(right) for right in MEANINGS if right != "operate"]
+        asked = {"name": f"{customer.mark}-walk", "tags": {"tenant": customer.mark}, "rights": rights}
+        made = await http.post("/key/create", json=asked, headers={"apikey": KEY})
+        http.headers["apikey"] = made.json()["key"]
+        yield Caller(http, world, customer, gateway)
+
+
+PARTS = 6
+
+
+@few
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_no_field_of_any_call_reaches_what_others_have(
+    part: int, world: World, url: str, gateway: Gateway
+) -> None:
+    """Whatever names something in a path, a query or a body; a new call is tried as soon as it exists."""
+    async with calling(url, world, gateway, world.customers[1]) as caller:
+        calls = [*calls_of((await caller.http.get("/openapi.json")).json())]
+        assert len(calls) > 110
+        own, before = names_of(caller.customer, world), caller.kept()
+        for call in calls[part::PARTS]:
+            for path, query, fields in attempts(call, {**own, "id": own["name"]}, caller.strange):
+                body = None if call.method == "GET" else {**call.example, **fields}
+                await caller.send(call.method, path, params=query, json=body)
+            assert caller.kept() == before, call
+
+
+@few
+async def test_no_argument_of_a_tool_reaches_what_others_have(
+    world: World, url: str, gateway: Gateway
+) -> None:
+    async with calling(url, world, gateway, world.customers[1]) as caller:
+        before = caller.kept()
+        caller.http.headers["accept"] = "application/json, text/event-stream"
+        mark = caller.customer.mark
+        own = {
+            "instance": f"{mark}-shop",
+            "id": f"evt-{mark}-0-0",
+            "job": "job_1",
+            "url": "http://127.0.0.1:9/own",
+        }
+        for tool in TOOLS:
+            needed = {name: own.get(name, "1") for name in tool.schema.get("required", ())}
+            for name, schema in tool.schema["properties"].items():
+                for value in in_the_form_of(schema, caller.strange):
+                    arguments = {**needed, name: value}
+                    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+                    message["params"] = {"name": tool.name, "arguments": arguments}
+                    await caller.send("POST", "/mcp", json=message)
+            assert caller.kept() == before, tool.name
