@@ -28,11 +28,12 @@ from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.concurrency.tasks import TaskFailed, retry_contained
 from hookgw.core.audit import current_actor
-from hookgw.fair import Share
+from hookgw.fair import PerHolder, Share
 from hookgw.kernel.errors import Conflict, HookgwError, NotFound, StorageUnavailable, Unavailable
 from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.audit import AuditEntry
 from hookgw.records.jobs import CANCELLABLE, PAUSABLE, Job, JobKind, JobOrder, JobState, new_job_id
+from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.jobs")
@@ -49,6 +50,8 @@ thousands, and each takes half a kilobyte. A hundred of each instance were 100 M
 1,800 instances."""
 PRUNE_EVERY = 600.0
 """Seconds between two looks at the age of finished jobs."""
+LONGEST_WAIT = 60.0
+"""Seconds after which a job looks again whether it must wait for another one."""
 MOST_REST = 0.5
 """The longest rest after a step, in seconds."""
 
@@ -65,14 +68,18 @@ class RunningJob:
         job: the job as it is now. Its worker replaces it after each step.
         stored: set once the store has it. The worker stores it with its steps.
         is_resumed: whether it began in an earlier process.
+        caller: whom :meth:`Jobs.of_caller` counts it for; ``None`` for nobody.
         ended: set once it has ended, or is left to the next start.
         error: why it failed; ``None`` unless it did.
         pauses: keep lanes from starting an attempt until it has ended, or its work closes this.
         scope: its work runs in it. In a fleet, a job that moves to another node is cancelled.
     """
 
-    def __init__(self, job: Job, *, is_stored: bool, is_resumed: bool = False) -> None:
+    def __init__(
+        self, job: Job, *, is_stored: bool, is_resumed: bool = False, caller: str | None = None
+    ) -> None:
         self.job = job
+        self.caller = caller
         self.stored = trio.Event()
         if is_stored:
             self.stored.set()
@@ -124,6 +131,9 @@ class Jobs:
         self._nursery: trio.Nursery | None = None
         self._begin: Mapping[JobKind, Begin] = {}
         self._running: dict[str, RunningJob] = {}
+        # The same jobs, by what many of them look for: of one kind and instance.
+        self._alike: dict[tuple[JobKind, str], dict[str, RunningJob]] = {}
+        self._of_callers: PerHolder[str] = PerHolder()
         self._finished: dict[str, Job] = {}
         # The same jobs, in the order of their ends: of each instance, and all parts.
         self._kept: dict[str, deque[Job]] = {}
@@ -160,7 +170,7 @@ class Jobs:
         for job in sorted(stored, key=lambda job: job.started):
             is_known = job.id in self._running or job.id in self._finished
             if job.is_running and not is_known and self._nursery is not None:
-                running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
+                running = self._add(RunningJob(job, is_stored=True, is_resumed=True))
                 if job.parent is None:  # a part that begins is taken up, too
                     logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
                 self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))
@@ -192,22 +202,47 @@ class Jobs:
         )
         return msgspec.structs.replace(job, **more)
 
-    def start(self, job: Job, begin: Begin | None, *, is_stored: bool) -> RunningJob:
+    def start(
+        self, job: Job, begin: Begin | None, *, is_stored: bool, caller: str | None = None
+    ) -> RunningJob:
         """Carry out a job. It is prepared when this returns.
 
         Args:
             begin: prepares it; by default, what prepares jobs of its kind.
             is_stored: whether the job is in the store. Otherwise its worker stores it with a step, or it ends
                 with the process.
+            caller: see :meth:`of_caller`.
         """
-        running = RunningJob(job, is_stored=is_stored)
+        running = RunningJob(job, is_stored=is_stored, caller=caller)
         if self._nursery is None:  # the shutdown has begun: a job in the store goes on at the next start
             running.ended.set()
         else:
-            self._running[job.id] = running
+            self._add(running)
             begin = begin or self._begin[job.kind]
             self._nursery.start_soon(self._carry_out, running, begin(running))
         return running
+
+    def _add(self, running: RunningJob) -> RunningJob:
+        job = running.job
+        self._running[job.id] = running
+        self._alike.setdefault((job.kind, job.instance), {})[job.id] = running
+        if running.caller is not None:
+            self._of_callers.take(running.caller)
+        return running
+
+    def _remove(self, running: RunningJob) -> None:
+        job = running.job
+        del self._running[job.id]
+        alike = self._alike[job.kind, job.instance]
+        del alike[job.id]
+        if not alike:
+            del self._alike[job.kind, job.instance]
+        if running.caller is not None:
+            self._of_callers.give(running.caller)
+
+    def of_caller(self, caller: str) -> int:
+        """Return how many jobs run, or wait, that were started for a caller."""
+        return self._of_callers.held(caller)
 
     async def wait(self, running: RunningJob) -> Job:
         """Wait until a job has ended, for :data:`ANSWER_WITHIN` seconds, or until it is stored.
@@ -306,14 +341,20 @@ class Jobs:
             await _first_of(running.ended if order is JobOrder.CANCEL else obeyed, running.ended)
         return self.find(job_id) or running.job
 
+    async def wait_for(self, former: RunningJob, running: RunningJob) -> None:
+        """Wait until another job has ended, or something is asked of this one."""
+        running.ordered = trio.Event()
+        if not running.orders:
+            with trio.move_on_after(LONGEST_WAIT):
+                await _first_of(running.ordered, former.ended)
+
     def running_here(self, job_id: str) -> RunningJob | None:
         return self._running.get(job_id)
 
     def former(self, running: RunningJob) -> RunningJob | None:
         """Return a job of the same kind and instance that began before another one, and still runs."""
-        job = running.job
-        same = (one for one in self._running.values() if one.job.kind == job.kind)
-        first = next((one for one in same if one.job.instance == job.instance), running)
+        alike = self._alike.get((running.job.kind, running.job.instance), {})
+        first = next(iter(alike.values()), running)
         return None if first is running else first
 
     def find(self, job_id: str) -> Job | None:
@@ -327,8 +368,7 @@ class Jobs:
         return sorted(found, key=lambda job: job.started, reverse=True)
 
     def running(self, kind: JobKind, instance: str) -> Job | None:
-        found = (running.job for running in self._running.values())
-        return next((job for job in found if (job.kind, job.instance) == (kind, instance)), None)
+        return next((one.job for one in self._alike.get((kind, instance), {}).values()), None)
 
     def running_backfill(self, registration: str) -> RunningJob | None:
         for running in self._running.values():
@@ -389,7 +429,7 @@ class Jobs:
                 self._clock.wall(), str(running.error) if running.error else None
             )
         finally:
-            del self._running[running.job.id]
+            self._remove(running)
             running.ended.set()
         took = trio.current_time() - begun
         log = logger.warning if job.state is JobState.FAILED else logger.info
@@ -448,7 +488,11 @@ class Jobs:
 
 
 def _holder(job: Job) -> str:
-    return job.instance if job.parent is None else _PARTS
+    if job.parent is not None:
+        return _PARTS
+    if job.instance == GLOBAL_INSTANCE and job.actor is not None:
+        return f"{GLOBAL_INSTANCE} {job.actor.instance} {job.actor.name}"  # nobody's jobs replace another's
+    return job.instance
 
 
 async def _first_of(event: trio.Event, ended: trio.Event) -> None:

@@ -8,7 +8,8 @@ any more has ended, and is never begun again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import msgspec
@@ -22,9 +23,10 @@ from hookgw.core.registry import Registry
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.selection import details_of, for_one
+from hookgw.fair import PerHolder
 from hookgw.fleet.all_nodes import AllNodes, Question
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable, TooManyRequests
 from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.jobs import Job, JobKind, JobOrder, JobPart
@@ -34,6 +36,9 @@ from hookgw.store import Store
 
 STEP = 50
 """The most parts that begin with one commit."""
+MOST_OF_CALLER = 8
+"""Jobs of a caller that run or wait. They wait for those of the same instances, for ever if one is paused,
+and each has a part for each instance."""
 MOST_PARTS = 1_000
 """The most parts that run at a time. They take turns; and one whose receiver has no room waits."""
 ASK_EVERY = 0.25
@@ -95,32 +100,56 @@ class BulkJobs(Collaborator):
     _holds: Callable[[str], bool]
 
     def __post_init__(self) -> None:
+        self._starting: PerHolder[str] = PerHolder()
         self._makes = {JobKind.REPLAY: self._replays.job, JobKind.CANCEL: self._cancellations.job}
         self._starts = {JobKind.REPLAY: self._replays.replay, JobKind.CANCEL: self._cancellations.cancel}
 
     async def start_in(
-        self, kind: JobKind, names: Sequence[str], selection: DeliverySelection, *, without_global: bool
+        self,
+        kind: JobKind,
+        names: Sequence[str],
+        selection: DeliverySelection,
+        *,
+        without_global: bool,
+        caller: str | None,
     ) -> Job | None:
         """Replay or cancel in the instances that a selection has, which are ``names``.
 
         Of several instances, it takes events that were accepted before the call. Neither a cancelled caller
         nor a restart stops it, and a replay of an instance that is under way is waited for.
 
+        Args:
+            caller: who counts together, as the keys of an instance; ``None`` for an operator.
+
         Returns:
             The job, which may still run (see :meth:`Jobs.wait`); ``None`` if nothing can be selected.
 
         Raises:
+            TooManyRequests: too many jobs of the caller run, or wait for others.
             Unavailable: the disk refused, and nothing is done; or the gateway is closing.
             As :meth:`Replays.replay` and :meth:`Cancellations.cancel` do, for one instance.
         """
+        if (
+            caller is not None
+            and self._jobs.of_caller(caller) + self._starting.held(caller) >= MOST_OF_CALLER
+        ):
+            raise TooManyRequests.of(
+                "job.too_many",
+                "{most} replays and cancellations of this key run or wait, the maximum. Wait for one to end, "
+                "or cancel one that is paused.",
+                most=MOST_OF_CALLER,
+                retry_after=10,
+            )
         if len(names) > 1:
-            return await self._start(kind, selection)
+            return await self._start(kind, selection, caller)
         found = for_one(selection, self._registry, names[0]) if names else None
         if found is None:
             return None
-        return await self._starts[kind](names[0], found, without_global=without_global, waits=True)
+        return await self._starts[kind](
+            names[0], found, without_global=without_global, waits=True, caller=caller
+        )
 
-    async def _start(self, kind: JobKind, selection: DeliverySelection) -> Job:
+    async def _start(self, kind: JobKind, selection: DeliverySelection, caller: str | None) -> Job:
         # Parts begin one after another, and each would have another end.
         now = self._clock.steady() + _BEHIND
         chosen = msgspec.structs.replace(selection, until=min(selection.until or now, now))
@@ -133,10 +162,21 @@ class BulkJobs(Collaborator):
         details = {"job": job.id, **details_of(chosen)}
         entry = self._audit.entry(_ACTIONS[kind], details=details)
         # Shielded until it runs: the next start would carry out a job whose caller was refused.
-        with trio.CancelScope(shield=True):
+        with trio.CancelScope(shield=True), self._counted(caller):
             await self._store.put_job(job, audit=[entry])
-            running = self._jobs.start(job, None, is_stored=True)
+            running = self._jobs.start(job, None, is_stored=True, caller=caller)
         return await self._jobs.wait(running)
+
+    @contextmanager
+    def _counted(self, caller: str | None) -> Iterator[None]:
+        if caller is None:
+            yield
+            return
+        self._starting.take(caller)
+        try:
+            yield
+        finally:
+            self._starting.give(caller)
 
     def begin(self, of_one: Begin, nodes: AllNodes, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Return the work of a job: that of ``of_one``, or of this if it is over several instances."""

@@ -71,6 +71,7 @@ class Cancellations(Collaborator):
         *,
         without_global: bool = False,
         waits: bool = False,
+        caller: str | None = None,
     ) -> Job:
         """Turn pending deliveries of an instance's events into dead letters.
 
@@ -80,6 +81,7 @@ class Cancellations(Collaborator):
             without_global: leave deliveries to registrations of the configuration alone: they are the
                 operator's.
             waits: allow it while another cancellation of the instance is under way.
+            caller: see :meth:`Jobs.of_caller`.
 
         Returns:
             The job, which may still run; see :meth:`Jobs.wait`.
@@ -103,7 +105,7 @@ class Cancellations(Collaborator):
             )
         job = self.job(present, limited(selection, without_global=without_global))
         # Stored with its first step, unless that is the last.
-        return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False))
+        return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False, caller=caller))
 
     def job(self, instance: Instance, selection: DeliverySelection) -> Job:
         return self._jobs.new(

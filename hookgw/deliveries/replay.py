@@ -115,6 +115,7 @@ class Replays(Collaborator):
         *,
         without_global: bool = False,
         waits: bool = False,
+        caller: str | None = None,
     ) -> Job:
         """Send finished deliveries of an instance again, in their original order.
 
@@ -123,6 +124,7 @@ class Replays(Collaborator):
 
         Args:
             waits: whether it waits for the end of a replay of the instance that is under way.
+            caller: see :meth:`Jobs.of_caller`.
 
         Raises:
             NotFound: there is no such instance, or it has no registration of the label.
@@ -143,7 +145,7 @@ class Replays(Collaborator):
             )
         job = self.job(present, limited(selection, without_global=without_global))
         # Stored with its first step, unless that is the last: many replays are short.
-        return await self._jobs.wait(self._jobs.start(job, self.replaying, is_stored=False))
+        return await self._jobs.wait(self._jobs.start(job, self.replaying, is_stored=False, caller=caller))
 
     def job(self, instance: Instance, selection: DeliverySelection) -> Job:
         return self._jobs.new(JobKind.REPLAY, instance.name, instance_id=instance.id, replay=selection)
@@ -173,8 +175,7 @@ class Replays(Collaborator):
                     entry = self._entry(running.job, self._registry.find_instance(instance))
                     await self._store.put_job(running.job, audit=[entry])
                     running.stored.set()
-                with trio.move_on_after(ROOM_WAIT):
-                    await former.ended.wait()
+                await self._jobs.wait_for(former, running)
                 continue
             try:
                 # A registration that changes between two steps is seen by the next one. Within a step

@@ -39,7 +39,7 @@ from hookgw.records.jobs import Job
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import DeliveryQuery, DeliverySummary
-from hookgw.web.auth import current_principal
+from hookgw.web.auth import current_holder, current_principal
 from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import (
     CURSOR_HEADER,
@@ -303,7 +303,10 @@ class DeliveryRoutes(RouteGroup):
             return elsewhere
         without_global = not current_principal().is_global
         selection = limited_to(names, current_principal(), asked.selection)
-        job = await self._gateway.deliveries.replay_in(names, selection, without_global=without_global)
+        caller = current_holder().counted_as
+        job = await self._gateway.deliveries.replay_in(
+            names, selection, without_global=without_global, caller=caller
+        )
         return json_response(responses.Replayed(replayed=0), 202) if job is None else _replayed(job)
 
     @route("POST", "/delivery/cancel/<instance>")
@@ -355,7 +358,10 @@ class DeliveryRoutes(RouteGroup):
             return elsewhere
         without_global = not current_principal().is_global
         selection = limited_to(names, current_principal(), asked.selection)
-        job = await self._gateway.deliveries.cancel_in(names, selection, without_global=without_global)
+        caller = current_holder().counted_as
+        job = await self._gateway.deliveries.cancel_in(
+            names, selection, without_global=without_global, caller=caller
+        )
         return json_response(responses.Cancelled(cancelled=0)) if job is None else _cancelled(job)
 
     async def _asked(self, parse: Callable[..., Asked], *, over_all: bool) -> Asked:

@@ -78,7 +78,7 @@ async def begin(
     monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0)
     deliveries = kit.gateway.deliveries
     call = deliveries.replay_in if kind is JobKind.REPLAY else deliveries.cancel_in
-    job = await call(SHOPS, selection, without_global=False)
+    job = await call(SHOPS, selection, without_global=False, caller=None)
     assert job is not None
     assert job.is_running
 

@@ -18,7 +18,7 @@ from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.public.concurrency import RETRY_WAITS, TaskFailed
 from tests.public.kernel import StorageUnavailable
-from tests.public.records import DeliverySelection, Job, JobKind, JobState, Principal
+from tests.public.records import Actor, ActorKind, DeliverySelection, Job, JobKind, JobState, Principal
 from tests.public.webhooks import RegistrationChange
 from tests.support.disks import refuse
 from tests.support.keys import principal_of
@@ -450,6 +450,27 @@ async def test_a_finished_job_is_kept_for_a_day(
             await trio.testing.wait_all_tasks_blocked(0.01)
         while await kit.gateway.store.load_jobs():
             await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+async def test_jobs_over_several_instances_replace_those_of_the_same_key_alone(
+    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MOST_KEPT", 1)
+
+    async def put(kit: GatewayKit, key: str, number: int) -> None:
+        now = kit.gateway.clock.wall()
+        actor = Actor(kind=ActorKind.KEY, name=key)
+        job = Job(id=f"job_{key}{number}", kind=JobKind.REPLAY, instance="*", started=now, actor=actor)
+        await kit.gateway.store.put_job(job.ended(now + number, None))
+
+    async with open_kit(tmp_path) as kit:
+        for key, number in (("quiet", 0), ("busy", 1), ("busy", 2)):
+            await put(kit, key, number)
+    async with open_kit(tmp_path) as kit:
+        while kit.gateway.jobs.find("job_busy1") is not None:
+            hookgw_clock.jump(jobs.PRUNE_EVERY)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert {one.id for one in kit.gateway.jobs.all()} == {"job_quiet0", "job_busy2"}
 
 
 async def test_jobs_take_turns(

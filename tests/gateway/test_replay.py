@@ -287,7 +287,7 @@ async def test_a_replay_that_a_caller_knows_is_stored_while_it_waits_for_another
     gateway = hookgw_gateway.gateway
     first = await gateway.deliveries.replay("shop", EVER)
     several = msgspec.structs.replace(EVER, instances=("shop",))
-    second = await gateway.deliveries.replay_in(["shop"], several, without_global=False)
+    second = await gateway.deliveries.replay_in(["shop"], several, without_global=False, caller=None)
     assert second is not None
     assert second.is_running
     assert {first.id, second.id} <= (await gateway.store.load_jobs()).keys()

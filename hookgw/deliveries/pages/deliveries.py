@@ -388,7 +388,8 @@ class DeliveriesPage(Page):
                 return await self._page(filters, plan=_plan(action, fixed, counted))
             start = deliveries.replay_in if is_replay else deliveries.cancel_in
             selection = limited_to(names, reader.principal, selection)
-            job = await start(names, selection, without_global=without_global)
+            caller = visitor().holder.counted_as
+            job = await start(names, selection, without_global=without_global, caller=caller)
         except HookgwError as error:
             return await self._page(filters, error=error)
         if job is not None and job.error is not None:

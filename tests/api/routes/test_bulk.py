@@ -14,6 +14,7 @@ from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 from tests.api.routes.test_jobs import ended
 from tests.api.test_app import shape_of
+from tests.public.records import JobKind
 from tests.public.web import AppApplication as Application
 
 TENANT = {"apikey": "the-key-of-the-shop"}
@@ -169,6 +170,53 @@ async def test_jobs_are_paused_resumed_and_cancelled(
         ("job.resume", job),
         ("job.cancel", job),
     ]
+
+
+async def test_jobs_of_a_key_that_wait_for_others_are_limited(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paused one lets them wait for ever, each with a part for each instance. Operators have no limit."""
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0)
+    monkeypatch.setattr("hookgw.deliveries.bulk.MOST_OF_CALLER", 2)
+    free, obey = trio.Event(), gateway.jobs.obey
+
+    async def held(running: Any, *given: Any, **more: Any) -> bool:
+        if running.job.instance.startswith("loja"):
+            await free.wait()
+        return await obey(running, *given, **more)
+
+    monkeypatch.setattr(gateway.jobs, "obey", held)
+    made = await client.post("/key/create", json={"name": "crm", "instances": ["loja1", "loja2"]})
+    crm = {"apikey": made.json()["key"]}
+    both: dict[str, Any] = {"since": "1h", "state": "all"}
+    one_of_them = {**both, "instances": ["loja1"]}
+
+    async def ask(call: str, body: Any, headers: dict[str, str]) -> int:
+        return (await client.post(f"/delivery/{call}", json=body, headers=headers)).status_code
+
+    assert await ask("replay", both, crm) == 202
+    # While the part of an earlier job is not stored yet, nothing waits for it.
+    while gateway.jobs.running(JobKind.REPLAY, "loja1") is None:  # noqa: ASYNC110 -- it has no event
+        await trio.sleep(0.01)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "replay", one_of_them, crm)  # it is stored, and answered, once it waits
+        while gateway.jobs.of_caller("key crm") < 2:  # noqa: ASYNC110 -- it has no event
+            await trio.sleep(0.01)
+        for call, body in (
+            ("replay", both),
+            ("replay", one_of_them),
+            ("cancel", {}),
+            ("cancel", {"instances": ["loja1"]}),
+        ):
+            refused = await client.post(f"/delivery/{call}", json=body, headers=crm)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "10"), call
+            assert "2 replays and cancellations of this key run or wait" in shape_of(refused)[0]
+        assert await ask("replay", both, {}) == 202
+        assert await ask("replay", {**both, "instances": ["shop"]}, TENANT) == 202
+        free.set()
+        while gateway.jobs.of_caller("key crm"):  # noqa: ASYNC110 -- it has no event
+            await trio.sleep(0.01)
+    assert await ask("cancel", {}, crm) in (200, 202)
 
 
 async def test_resend_with_other_data_or_to_another_url(
