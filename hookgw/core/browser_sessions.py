@@ -28,7 +28,7 @@ MOST_SESSIONS = 100
 """The most sessions of one key; and of one person with it, and of one customer's portal links. A further
 session ends the one that was unused longest."""
 MOST_PORTAL_SESSIONS = 10_000
-"""The most sessions that began with portal links of one key, likewise."""
+"""The most sessions that began with portal links of one key, or of those that count as that key, likewise."""
 LINK_LIFETIME = 300.0
 """Seconds for which a link can log in."""
 MOST_LINKS = 16
@@ -128,15 +128,13 @@ class BrowserSessions:
         ended = {one.id for one in self._sessions.values() if self._has_ended(one)}
         ended.update(one for one in instead_of if one in self._sessions)
         if not begun.is_link:
-            others = [
-                one
-                for one in self._sessions.values()
-                if one.key_hash == begun.key_hash and not one.is_link and one.id not in ended
-            ]
+            others = [one for one in self._sessions.values() if not one.is_link and one.id not in ended]
             ended.update(_too_many([one for one in others if one.group == begun.group], MOST_SESSIONS))
             if begun.portal is not None:
                 guests = [one for one in others if one.portal is not None and one.id not in ended]
-                ended.update(_too_many(guests, MOST_PORTAL_SESSIONS))
+                ended.update(
+                    _too_many([one for one in guests if self._is_of(one, holder)], MOST_PORTAL_SESSIONS)
+                )
         # On disk before the browser gets its cookie, so that the session survives a restart.
         await self._store.put_session(begun, ended=ended, audit=audit)
         for session in ended:
@@ -168,10 +166,18 @@ class BrowserSessions:
         link = self._sessions.get(session_id(token))
         return link if link is not None and link.is_link and not self._has_ended(link) else None
 
-    def links_of(self, key_hash: str) -> int:
-        """Return how many portal links of a key wait to be opened."""
-        links = (one for one in self._sessions.values() if one.is_link and one.holder_hash == key_hash)
+    def links_of(self, maker: KeyHolder) -> int:
+        """Return how many portal links wait to be opened, of a key and of those that count as that key."""
+        links = (one for one in self._sessions.values() if one.is_link and self._is_of(one, maker))
         return sum(not self._has_ended(one) for one in links)
+
+    def _is_of(self, session: BrowserSession, holder: KeyHolder | None) -> bool:
+        """Return whether a session's key, which is valid, counts as that of a holder."""
+        found = self._keyring.holder_of(session.holder_hash)
+        if found is None or holder is None:
+            return False
+        # Operators' keys, which nothing counts, are each on their own.
+        return found is holder or (holder.counted_as is not None and found.counted_as == holder.counted_as)
 
     def check(self, signed_in: SignedIn) -> None:
         """Check again, after a wait, that a session lasts, and may do what it could.

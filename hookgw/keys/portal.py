@@ -34,7 +34,7 @@ from hookgw.records.browser_sessions import (
 PORTAL_LIFETIME = 8 * 3600
 """Seconds after which the session of a link ends, however much it is used."""
 MOST_PORTAL_LINKS = 1000
-"""The most links of one key that wait to be opened."""
+"""The most links of one key, and of those that count as that key, that wait to be opened."""
 REFUSED = Sentence(
     "portal.link_used",
     "This link has been used, or has expired. Ask whoever gave it to you for another one.",
@@ -88,7 +88,7 @@ class PortalLinks:
         ends_at = now + asked.lifetime
         if maker.key.expires_at is not None:
             ends_at = min(ends_at, maker.key.expires_at)
-        if self._sessions.links_of(maker.key.hash) >= MOST_PORTAL_LINKS:
+        if self._sessions.links_of(maker) >= MOST_PORTAL_LINKS:
             raise TooManyRequests.of(
                 "portal.too_many_links",
                 "{most:,} links of this key wait to be opened, the maximum. Retry later.",

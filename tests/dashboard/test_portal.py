@@ -496,6 +496,18 @@ class TestLimits:
         await enter(visitor, first)
         await make(caller)
 
+    async def test_a_key_has_no_more_of_them_by_making_keys(
+        self, caller: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hookgw.keys.portal.MOST_PORTAL_LINKS", 1)
+        asked = {"name": "reseller", **TENANT, "rights": ["read", "keys"]}
+        reseller = {"apikey": (await caller.post("/key/create", json=asked)).json()["key"]}
+        made = await caller.post("/key/create", json={"name": "made"}, headers=reseller)
+        assert (await caller.post("/portal/link", json=TENANT, headers=reseller)).status_code == 201
+        for key in (reseller, {"apikey": made.json()["key"]}):
+            assert (await caller.post("/portal/link", json=TENANT, headers=key)).status_code == 429
+        assert (await caller.post("/portal/link", json=TENANT)).status_code == 201  # of an operator's
+
     async def test_the_sessions_of_one_customer_do_not_end_those_of_another(
         self, caller: httpx.AsyncClient, url: str, visitor: Browser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
