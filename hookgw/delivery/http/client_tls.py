@@ -52,6 +52,9 @@ def with_hookgws_rules(context: ssl.SSLContext) -> ssl.SSLContext:
     # handshake blocks the process for two seconds. Browsers have not offered it for years.
     names = [str(cipher["name"]) for cipher in context.get_ciphers()]
     context.set_ciphers(":".join(name for name in names if not name.startswith("DHE-")))
+    # RFC 7301, as browsers and curl say it: proxies may choose by it, and firewalls take who says nothing for
+    # a robot.
+    context.set_alpn_protocols(["http/1.1"])
     return context
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import re
 import select
 import socket
 import ssl
@@ -317,11 +318,8 @@ async def open_tls(
             reason = f"{target.place} broke the connection during the TLS handshake: {_stream_broken(cause)}."
         else:
             reason = f"The TLS handshake with {target.place} failed: {_reason(cause)}."
-            if _reason(cause) in _NO_TLS:
-                reason += " This was no TLS: if the receiver speaks plain HTTP, use http:// in the URL."
-            elif _reason(cause).endswith(_TOO_OLD):
-                reason += " The receiver speaks neither TLS 1.2 nor 1.3, and hookgw nothing older."
-            elif _reason(cause).endswith(_NO_SUCH_NAME) and not has_certificate:
+            reason += next((f" {hint}" for ends, hint in _HINTS if _reason(cause).endswith(ends)), "")
+            if _reason(cause).endswith(_NO_SUCH_NAME) and not has_certificate:
                 reason += (
                     " If it has no certificate for this name, correct the host in the URL, "
                     "or set tls.serverName of the registration."
@@ -350,11 +348,19 @@ def drop_unacknowledged(sock: socket.socket | trio.socket.SocketType) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-# What OpenSSL calls bytes that are no record of TLS, by its version and by what the bytes are.
-_NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
-
-# The alert of a server, and what OpenSSL says of a server that chose an older version.
-_TOO_OLD = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
+_HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        # What OpenSSL calls bytes that are no record of TLS, by its version and by what the bytes are.
+        ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"),
+        "This was no TLS: if the receiver speaks plain HTTP, use http:// in the URL.",
+    ),
+    (
+        # The alert of a server, and what OpenSSL says of a server that chose an older version.
+        ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL"),
+        "The receiver speaks neither TLS 1.2 nor 1.3, and hookgw nothing older.",
+    ),
+    (("NO_APPLICATION_PROTOCOL",), "The receiver speaks HTTP/2 alone. Let it accept HTTP/1.1, too."),
+)
 
 # What servers send that have no certificate for the name: nginx and Apache the first, Caddy and others in Go
 # the second, Cloudflare and HAProxy the third.
@@ -372,6 +378,8 @@ NEEDS_CERTIFICATE = (
 _MAY_NEED_CERTIFICATE = (
     "If it requires a client certificate, set tls.clientCertificate and tls.clientKey of the registration."
 )
+
+_UNNAMED = re.compile(r"\[SSL\] ([a-z0-9 ]+) \(_ssl\.c:\d+\)")
 
 # X509_V_ERR_… of OpenSSL, which Python's ssl has no names for.
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
@@ -392,7 +400,11 @@ def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    return str(getattr(error, "reason", None) or error)
+    """Return OpenSSL's name of what went wrong; or what else the error says."""
+    found = str(getattr(error, "reason", None) or error)
+    # Python has no names for newer alerts, only OpenSSL's text.
+    unnamed = _UNNAMED.fullmatch(found)
+    return unnamed[1].upper().replace(" ", "_") if unnamed else found
 
 
 def _poll_of(fileno: int) -> select.poll:

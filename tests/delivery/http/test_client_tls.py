@@ -104,6 +104,23 @@ async def test_no_context_lets_the_server_choose_the_size_of_the_key_exchange(tl
     assert not [name for name in names if name.startswith("DHE-")]
 
 
+@pytest.mark.parametrize("tls", [TlsIdentity(ca=pem_of(AUTHORITY)), identity(AUTHORITY, client_ca=CLIENTS)])
+async def test_receivers_are_told_that_the_connection_is_for_http_1_1(tls: TlsIdentity) -> None:
+    context = server_context(*certificate_of(AUTHORITY, "127.0.0.1"))
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    agreed: list[str | None] = []
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        assert isinstance(peer.stream, trio.SSLStream)
+        agreed.append(peer.stream.selected_alpn_protocol())
+        await peer.send(OK)
+
+    async with serving(behaviour, context=context) as server:
+        assert await accepts(ClientContexts(), server, tls)
+    assert agreed == ["http/1.1"]
+
+
 async def test_an_authority_without_identifiers_is_trusted_on_every_python() -> None:
     authority = BareAuthority()
     context = server_context(*authority.issue("receiver.example"))

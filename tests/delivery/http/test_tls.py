@@ -316,11 +316,19 @@ _HELLO_OF_1_0 = b"\x16\x03\x01\0\x2a\x02\0\0\x26\x03\x01" + bytes(32) + b"\0\0\x
     [
         (b"\x15\x03\x01\0\x02\x02\x46", "neither TLS 1.2 nor 1.3"),
         (_HELLO_OF_1_0, "neither TLS 1.2 nor 1.3"),
+        (b"\x15\x03\x03\0\x02\x02\x78", "The receiver speaks HTTP/2 alone"),
         (b"\x15\x03\x03\0\x02\x02\x70", "set tls.serverName"),
         (b"\x15\x03\x03\0\x02\x02\x50", "set tls.serverName"),
         (b"\x15\x03\x03\0\x02\x02\x28", "set tls.serverName .* If it requires a client certificate"),
     ],
-    ids=["protocol_version", "hello of TLS 1.0", "unrecognized_name", "internal_error", "handshake_failure"],
+    ids=[
+        "protocol_version",
+        "hello of TLS 1.0",
+        "no_application_protocol",
+        "unrecognized_name",
+        "internal_error",
+        "handshake_failure",
+    ],
 )
 async def test_the_error_says_what_an_alert_of_a_handshake_may_mean(
     answer: bytes, hint: str, trust: ssl.SSLContext
