@@ -76,3 +76,10 @@ class ClientApi:
                 )
             except Failed as error:
                 raise Refused(*error.messages, status=error.status) from error
+
+    async def now(self) -> float:
+        async with self._turn:
+            try:
+                return await trio.to_thread.run_sync(self._client.now)
+            except Failed as error:
+                raise Refused(*error.messages, status=error.status) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlencode
@@ -117,3 +118,6 @@ class OwnApi:
             if not (cursor := response.headers.get(CURSOR)):
                 return value
             given["cursor"] = cursor
+
+    async def now(self) -> float:
+        return time.time()

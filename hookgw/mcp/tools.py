@@ -6,7 +6,6 @@ takes their count, which ``count_deliveries`` returns: nobody replays or cancels
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -50,6 +49,9 @@ class Api(Protocol):
         Segments of the path, and values of the query and of the body, that are ``None`` are left out.
         """
 
+    async def now(self) -> float:
+        """Return the gateway's time, in seconds since the epoch; or raise :class:`Refused`."""
+
 
 class Tool(NamedTuple):
     """A tool.
@@ -85,6 +87,7 @@ _CHOICE: Schema = {
     },
     "label": _LABEL,
 }
+_FINISHED = _text(f"Only deliveries that became delivered or dead since then. {_TIME}")
 _COUNT: Schema = {
     "type": "integer",
     "minimum": 1,
@@ -148,20 +151,23 @@ async def _count(api: Api, given: dict[str, Any]) -> Any:
     action = given.pop("action")
     if action == "cancel":
         given.pop("state", None)  # only pending deliveries can be cancelled
+        if "finishedSince" in given:
+            raise Refused("finishedSince is for a replay: what is pending has not finished.")
     # A fixed end: what comes in meanwhile does not change the count.
-    given.setdefault("until", rfc3339(time.time()))
+    if "until" not in given:
+        given["until"] = rfc3339(await api.now())
     counted = await _matching(api, action, given)
     return {"count": counted, "tool": f"{action}_deliveries", "arguments": {**given, "count": counted}}
 
 
 def _body(action: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    names = (*_CHOICE, "state") if action == "replay" else (*_CHOICE,)
+    names = (*_CHOICE, "state", "finishedSince") if action == "replay" else (*_CHOICE,)
     return {name: given[name] for name in names if name in given}
 
 
 async def _matching(api: Api, action: str, given: Mapping[str, Any]) -> int:
-    if action == "replay" and "since" not in given:
-        raise Refused("since is missing: a replay needs the time from which to send again.")
+    if action == "replay" and not {"since", "finishedSince"} & given.keys():
+        raise Refused("since or finishedSince is missing: a replay needs the time from which to send again.")
     body = _body(action, given) | {"dryRun": True}
     found = await api.call("POST", "delivery", action, given["instance"], body=body)
     if found.get("complete") is False:
@@ -258,6 +264,7 @@ TOOLS = (
             label=_LABEL,
             since=_CHOICE["since"],
             until=_CHOICE["until"],
+            finishedSince=_FINISHED,
             limit={"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Of one answer."},
             cursor=_text("The cursor of the answer before.", maxLength=1_000),
         ),
@@ -301,6 +308,7 @@ TOOLS = (
             action={"enum": ["replay", "cancel"], "description": "What is to be done with them."},
             instance=_INSTANCE,
             state=_STATE,
+            finishedSince=_FINISHED,
             **_CHOICE,
         ),
         _count,
@@ -309,7 +317,14 @@ TOOLS = (
         "replay_deliveries",
         "Send finished deliveries of an instance again, in their original order. Needs the count of "
         "count_deliveries for the same arguments; if it is another by now, nothing is done.",
-        _object(("instance", "since", "count"), instance=_INSTANCE, state=_STATE, **_CHOICE, count=_COUNT),
+        _object(
+            ("instance", "count"),
+            instance=_INSTANCE,
+            state=_STATE,
+            finishedSince=_FINISHED,
+            **_CHOICE,
+            count=_COUNT,
+        ),
         partial(_carry_out, "replay"),
         reads=False,
         destroys=True,
@@ -383,9 +398,10 @@ async def run_tool(api: Api, name: str, arguments: Mapping[str, Any]) -> Any:
     if wrong:
         raise Refused(*wrong[:5])
     given = dict(arguments)
-    for name in ("since", "until"):
+    for name in ("since", "until", "finishedSince"):
         with suppress(ValueError):  # it is a time, or the gateway says what is wrong with it
-            given[name] = rfc3339(time.time() - parse_duration(given.get(name, "")))
+            ago = parse_duration(given.get(name, ""))
+            given[name] = rfc3339(await api.now() - ago)
     return await tool.run(api, given)
 
 

@@ -29,6 +29,9 @@ class Answers:
         found = self.by_path["_".join(part for part in path[:2] if part)]
         return found(query) if callable(found) else found
 
+    async def now(self) -> float:
+        return 1_795_867_200.0  # 2026-11-28T12:00:00Z
+
 
 def test_every_tool_says_what_it_does() -> None:
     for tool in TOOLS:
@@ -55,7 +58,16 @@ def test_what_cannot_be_taken_back_for_many_needs_a_count() -> None:
         ("list_webhooks", {"instance": "shop", "Label": "crm"}, "arguments: Additional properties"),
         ("replay_deliveries", {**REPLAY, "count": 0}, "count: it is less than the minimum of 1"),
         ("show_event", {"instance": "shop", "id": "x" * 256}, "id: it is longer than 255 characters"),
-        ("count_deliveries", {"action": "replay", "instance": "shop"}, "since is missing: a replay needs"),
+        (
+            "count_deliveries",
+            {"action": "replay", "instance": "shop"},
+            "since or finishedSince is missing: a",
+        ),
+        (
+            "count_deliveries",
+            {"action": "cancel", "instance": "shop", "finishedSince": "2h"},
+            "finishedSince is for a replay",
+        ),
     ],
 )
 async def test_a_wrong_call_reaches_nothing(name: str, arguments: dict[str, Any], said: str) -> None:
@@ -76,6 +88,16 @@ async def test_a_replay_happens_only_with_the_present_count() -> None:
     assert counted == {"count": 2, "tool": "replay_deliveries", "arguments": {**REPLAY, "count": 2}}
     await run_tool(api, counted["tool"], counted["arguments"])
     assert api.calls[-1] == ("POST delivery/replay/shop", None, sent)
+
+
+async def test_what_finished_lately_is_replayed_however_old_its_events_are() -> None:
+    api = Answers(delivery_replay={"matching": 3, "replayed": 0, "complete": True})
+    asked = {"action": "replay", "instance": "shop", "finishedSince": "1h"}
+    counted = await run_tool(api, "count_deliveries", asked)
+    await run_tool(api, counted["tool"], counted["arguments"])
+    sent = api.calls[-1][2]
+    assert sent["finishedSince"].startswith("2026-11-28T11:00:00")
+    assert "since" not in sent
 
 
 async def test_too_many_to_count_are_too_many_to_replay() -> None:
@@ -101,8 +123,8 @@ async def test_a_cancellation_is_counted_by_the_gateway() -> None:
     assert counted["count"] == 7
     await run_tool(api, counted["tool"], counted["arguments"])
     assert not api.calls.pop()[2].get("dryRun")
-    assert counted["arguments"]["since"].endswith("Z")  # the time two hours ago
-    assert counted["arguments"]["until"].endswith("Z")
+    assert counted["arguments"]["since"].startswith("2026-11-28T10:00:00")  # by the gateway's clock
+    assert counted["arguments"]["until"].startswith("2026-11-28T12:00:00")
     with pytest.raises(Refused, match="7 deliveries match now, not 8"):
         await run_tool(api, "cancel_deliveries", {"instance": "shop", "count": 8})
     assert all(body["dryRun"] for _, _, body in api.calls)
