@@ -330,14 +330,12 @@ _HELLO_OF_1_0 = b"\x16\x03\x01\0\x2a\x02\0\0\x26\x03\x01" + bytes(32) + b"\0\0\x
         "handshake_failure",
     ],
 )
-async def test_the_error_says_what_an_alert_of_a_handshake_may_mean(
-    answer: bytes, hint: str, trust: ssl.SSLContext
-) -> None:
+async def test_the_error_says_what_an_alert_of_a_handshake_may_mean(answer: bytes, hint: str) -> None:
     async def refuses(peer: Peer) -> None:
         await peer.send(answer)
         await peer.closed_by_the_other_side()
 
-    async with serving(refuses) as server, transport(trust=trust) as lane:
+    async with serving(refuses) as server, transport() as lane:
         server.scheme = "https"
         with pytest.raises(TlsFailed, match=rf"The TLS handshake with .* failed: \w+\. .*{hint}"):
             await post(lane, server)

@@ -234,7 +234,7 @@ def test_a_connection_that_ends_in_a_pipeline_says_why(
     def lose(connection: psycopg.Connection) -> None:
         with connection.pipeline():
             connection.execute("SELECT 1")
-            postgres.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
+            postgres.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 60000)")
             connection.pgconn.consume_input()
             os.dup2(ends[0].fileno(), connection.fileno())
 
