@@ -6,6 +6,7 @@ takes their count, which ``count_deliveries`` returns: nobody replays or cancels
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -153,9 +154,10 @@ async def _count(api: Api, given: dict[str, Any]) -> Any:
         given.pop("state", None)  # only pending deliveries can be cancelled
         if "finishedSince" in given:
             raise Refused("finishedSince is for a replay: what is pending has not finished.")
-    # A fixed end: what comes in meanwhile does not change the count.
     if "until" not in given:
-        given["until"] = rfc3339(await api.now())
+        # A fixed end: what comes in meanwhile does not change the count. The gateway may tell its time in
+        # whole seconds, and what has just come in belongs to the present one.
+        given["until"] = rfc3339(math.floor(await api.now()) + 1)
     counted = await _matching(api, action, given)
     return {"count": counted, "tool": f"{action}_deliveries", "arguments": {**given, "count": counted}}
 

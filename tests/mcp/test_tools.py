@@ -30,7 +30,7 @@ class Answers:
         return found(query) if callable(found) else found
 
     async def now(self) -> float:
-        return 1_795_867_200.0  # 2026-11-28T12:00:00Z
+        return 1_795_867_200.7  # 2026-11-28T12:00:00.7Z
 
 
 def test_every_tool_says_what_it_does() -> None:
@@ -124,7 +124,7 @@ async def test_a_cancellation_is_counted_by_the_gateway() -> None:
     await run_tool(api, counted["tool"], counted["arguments"])
     assert not api.calls.pop()[2].get("dryRun")
     assert counted["arguments"]["since"].startswith("2026-11-28T10:00:00")  # by the gateway's clock
-    assert counted["arguments"]["until"].startswith("2026-11-28T12:00:00")
+    assert counted["arguments"]["until"].startswith("2026-11-28T12:00:01.000")
     with pytest.raises(Refused, match="7 deliveries match now, not 8"):
         await run_tool(api, "cancel_deliveries", {"instance": "shop", "count": 8})
     assert all(body["dryRun"] for _, _, body in api.calls)
