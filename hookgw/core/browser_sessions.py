@@ -28,7 +28,7 @@ MOST_SESSIONS = 100
 """The most sessions of one key; and of one person with it, and of one customer's portal links. A further
 session ends the one that was unused longest."""
 MOST_PORTAL_SESSIONS = 10_000
-"""The most sessions that began with portal links of one key, or of those that count as that key, likewise."""
+"""The most sessions of portal links, counted for a key together with the keys that count as it, likewise."""
 LINK_LIFETIME = 300.0
 """Seconds for which a link can log in."""
 MOST_LINKS = 16
@@ -167,7 +167,7 @@ class BrowserSessions:
         return link if link is not None and link.is_link and not self._has_ended(link) else None
 
     def links_of(self, maker: KeyHolder) -> int:
-        """Return how many portal links wait to be opened, of a key and of those that count as that key."""
+        """Return how many unopened portal links there are of a key, and of the keys that count as it."""
         links = (one for one in self._sessions.values() if one.is_link and self._is_of(one, maker))
         return sum(not self._has_ended(one) for one in links)
 

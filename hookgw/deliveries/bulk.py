@@ -136,7 +136,7 @@ class BulkJobs(Collaborator):
             raise TooManyRequests.of(
                 "job.too_many",
                 "{most} replays and cancellations of this key run or wait, the maximum. Wait for one to end, "
-                "or cancel one that is paused.",
+                "or cancel a paused one.",
                 most=MOST_OF_CALLER,
                 retry_after=10,
             )

@@ -290,7 +290,7 @@ class Pulls(Collaborator):
     async def _pull_for(
         self, fetch: Fetch, instance: str, label: str, asked: Pull, sent: Sent
     ) -> list[Pulled]:
-        """Return deliveries as :meth:`pull` does, but for those that were ``sent``."""
+        """Return deliveries as :meth:`pull` does, without what was ``sent`` already."""
         with self._place_for(fetch.holder, instance):
             while True:
                 found = await self._pull(fetch, instance, label, asked, sent)

@@ -34,7 +34,7 @@ from hookgw.records.browser_sessions import (
 PORTAL_LIFETIME = 8 * 3600
 """Seconds after which the session of a link ends, however much it is used."""
 MOST_PORTAL_LINKS = 1000
-"""The most links of one key, and of those that count as that key, that wait to be opened."""
+"""The most unopened links of a key, together with those of the keys that count as it."""
 REFUSED = Sentence(
     "portal.link_used",
     "This link has been used, or has expired. Ask whoever gave it to you for another one.",
