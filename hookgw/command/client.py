@@ -311,7 +311,8 @@ def _tcp_transport(server: str) -> httpx.HTTPTransport:
 def _masked(key: str) -> str:
     """Return what tells a key from others, and opens nothing."""
     start = f"{key[:4]}… " if len(key) >= 4 * SHORTEST else ""
-    return f"{start}({ngettext('{n} character', '{n} characters', len(key))})"
+    length = ngettext("{n} character", "{n} characters", len(key))
+    return f"{start}({length})"
 
 
 def _quote_segment(text: str) -> str:
