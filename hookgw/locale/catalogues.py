@@ -33,14 +33,22 @@ def catalogue(language: str) -> NullTranslations:
 @cache
 def by_context(language: str) -> dict[str, str]:
     """Return the translations of texts that have a context, such as the id of an error, by their context."""
+    return {context: translation for context, _, translation in _with_context(language)}
+
+
+def texts_in(language: str, context: str) -> list[str]:
+    """Return the texts with a context that a catalogue translates."""
+    return [text for one, text, _ in _with_context(language) if one == context]
+
+
+def _with_context(language: str) -> Iterator[tuple[str, str, str]]:
     found: dict[object, str] = getattr(
         catalogue(language), "_catalog", {}
     )  # the only way to ask without the text
-    return {
-        key.partition("\x04")[0]: text
-        for key, text in found.items()
-        if isinstance(key, str) and "\x04" in key
-    }
+    for key, translation in found.items():
+        if isinstance(key, str) and "\x04" in key:
+            context, _, text = key.partition("\x04")
+            yield context, text, translation
 
 
 @cache

@@ -1,62 +1,18 @@
 """Sentences that are English where they are made, in the language of a reader."""
 
-import ast
 import datetime
-import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-import hookgw
 from tests.public.delivery import describe_status
 from tests.public.kernel import Invalid, Sentence, check_secret, check_url, in_language
 from tests.public.operations import cause_of_closing, cause_of_disabling
-from tests.public.records import TEMPLATES, check_name, parse_tag, sentence_text
+from tests.public.records import check_name, parse_tag, sentence_text
 from tests.public.site import json_of, parse_moment
 from tests.public.webhooks import parse_grace
 
-_HOLE = "\0"
 _NAME_RULE = "deve ter de 1 a 128 letras, dígitos, '.', '_' ou '-', e não ser '.' nem '..'."
-
-
-def _made(node: ast.expr) -> str:
-    """Return a text in the code, with a hole for each of its values."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else _HOLE
-    if isinstance(node, ast.JoinedStr):
-        return "".join(map(_made, node.values))
-    return _HOLE
-
-
-def _texts_of_code() -> Iterator[str]:
-    package = Path(hookgw.__file__).parent
-    for file in (*package.rglob("*.py"), *(package.parent / "plugins").rglob("*.py")):
-        if file.name != "told_sentences.py":
-            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-                if isinstance(node, ast.Constant | ast.JoinedStr):
-                    yield _made(node)
-
-
-# What the operating system says, and sentences whose beginning is made apart: those have tests below.
-_SYSTEM = {
-    *("Connection refused", "Connection reset by peer", "Network is unreachable", "No route to host"),
-    "Name or service not known",
-}
-_COMPOSED = re.compile(
-    r"^(The receiver|The head|The target|The registration was|No connection|Looking up|Connecting to|Not con)"
-    r"|^\{host\}"
-)
-
-
-def test_each_template_is_what_the_code_says() -> None:
-    said = "\n".join(_texts_of_code())
-    wrong = []
-    for template in TEMPLATES:
-        pieces = [piece.strip(" .:") for piece in re.split(r"\{\w+\}", template)]
-        if template not in _SYSTEM and not _COMPOSED.match(template) and any(p not in said for p in pieces):
-            wrong.append(template)
-    assert wrong == []
 
 
 def test_a_text_of_several_sentences_is_translated_one_by_one() -> None:

@@ -8,11 +8,13 @@ catalogue: after a conflict of branches, keep one side, and take the other one s
 
 from __future__ import annotations
 
+import ast
 import datetime
 import io
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from hookgw.keys import fields as key_fields
 from hookgw.webhooks import fields as webhook_fields
 from tests.public.kernel import ENGLISH, LANGUAGES, Choice, Field, Parts
 from tests.public.locale import FILE
-from tests.public.records import BUILT_IN_KINDS, MEANINGS, OPERATIONAL_KINDS
+from tests.public.records import BUILT_IN_KINDS, MEANINGS, OPERATIONAL_KINDS, SAID
 from tests.public.site import inputs_of
 from tests.public.web import marked_in
 
@@ -68,7 +70,45 @@ def messages() -> Catalog:
     for module, texts in _tables():
         for text in texts:
             found.add(text, locations=[(module, 1)])
+    for one in (one for name in translated_languages() for one in kept(name)):
+        if one.context == SAID and _is_said(str(one.id)):
+            found.add(one.id, locations=[("hookgw/records/told_sentences.py", 1)], context=SAID)
     return found
+
+
+# What the operating system says, and sentences whose beginning is made apart, which have tests of their own.
+_SAID_BY_SYSTEM = {
+    *("Connection refused", "Connection reset by peer", "Network is unreachable", "No route to host"),
+    "Name or service not known",
+}
+_COMPOSED = re.compile(
+    r"^(The receiver|The head|The target|The registration was|No connection|Looking up|Connecting to|Not con)"
+    r"|^\{host\}"
+)
+
+
+def _is_said(template: str) -> bool:
+    """Return whether the code makes a sentence that only the catalogues have as a template."""
+    pieces = [piece.strip(" .:") for piece in re.split(r"\{\w+\}", template)]
+    return (
+        template in _SAID_BY_SYSTEM
+        or _COMPOSED.match(template) is not None
+        or all(piece in _texts_of_code() for piece in pieces)
+    )
+
+
+@cache
+def _texts_of_code() -> str:
+    """Return all texts in the code, with a hole for each of their values."""
+    files = (file for pattern, method in _SOURCES if method == "python" for file in ROOT.glob(pattern))
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_bytes())))
+    return "\n".join(_made(node) for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr))
+
+
+def _made(node: ast.expr) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_made, node.values))
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "\0"
 
 
 def _tables() -> Iterator[tuple[str, list[str]]]:
