@@ -22,7 +22,7 @@ from hookgw.deliveries.pull_requests import (
     MAX_REASON,
     MOST_PULLED,
 )
-from hookgw.deliveries.requests import MAX_INSTANCES, MAX_TEXT, REPLAY_STATES, STATUS_PATTERN
+from hookgw.deliveries.requests import FINISHED_SINCE, IN_BODY, MAX_INSTANCES, REPLAY_STATES
 from hookgw.events.erasure_request import MAX_JID
 from hookgw.events.schemas import EMITTED_EVENT
 from hookgw.instances.fields import (
@@ -60,29 +60,8 @@ from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION, MAX_CONDITIONS
 from hookgw.webhooks.tls import TLS
 
-_text = text_schema(MAX_TEXT)
-_SELECTION: Schema = {
-    "since": or_null(MOMENT_SCHEMA, "The first acceptance time, or how long ago that is."),
-    "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`."),
+_SELECTION: Schema = IN_BODY | {
     "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
-    "label": or_null(NAME_SCHEMA, "Only this registration."),
-    "host": or_null(_text, "Only registrations with a URL at this host, with or without its port."),
-    "status": or_null(
-        {"type": "string", "pattern": STATUS_PATTERN},
-        "Only deliveries with this status in the newest attempt: `503`, or `5xx`.",
-    ),
-    "error": or_null(
-        _text,
-        "Only deliveries with this text in their reason, or in the error or answer of the newest attempt.",
-    ),
-    "person": or_null(
-        _text | {"pattern": WITHOUT_NUL},
-        "Only deliveries with a payload that names this person, as an erasure finds it.",
-    ),
-    "text": or_null(_text, "Only deliveries with this text in the payload."),
-    "failedSince": or_null(
-        {"type": "string", "pattern": "^dlv_[0-9]{1,18}$"}, "Only the delivery with this id, and later ones."
-    ),
     "dryRun": flag("Only count them."),
 }
 _INSTANCES: Schema = {
@@ -99,7 +78,7 @@ REPLAY = object_schema(
         "state": or_null(
             ref("ReplayState"), "dead (the default): dead letters. all: every finished delivery."
         ),
-        "finishedSince": or_null(MOMENT_SCHEMA, "Only deliveries that finished at this time or later."),
+        FINISHED_SINCE.name: or_null(MOMENT_SCHEMA, FINISHED_SINCE.meaning),
     },
     is_closed=True,
 )

@@ -12,7 +12,7 @@ from quart import Response, request
 from hookgw.core.access import check_right
 from hookgw.deliveries import responses
 from hookgw.deliveries.present import present_delivery, present_logged_event
-from hookgw.deliveries.requests import INSTANCES, OF_DELIVERY, parse_list
+from hookgw.deliveries.requests import INSTANCES, OF_DELIVERY, PERSON, parse_list
 from hookgw.deliveries.selection import (
     all_receivers,
     check_label,
@@ -24,7 +24,7 @@ from hookgw.deliveries.selection import (
 from hookgw.events import responses as event_responses
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import write_time
-from hookgw.kernel.schema_parts import MOMENT_SCHEMA, WITHOUT_NUL
+from hookgw.kernel.schema_parts import MOMENT_SCHEMA
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Right
 from hookgw.records.selection import DeliverySelection
@@ -53,10 +53,8 @@ _QUERY = (
         for one in OF_DELIVERY
     ),
     filter_of("events", "Only events of these kinds, separated by commas.", {"type": "string"}),
-    filter_of(
-        "person",
-        "Only events whose `data` names this person, as an erasure finds it.",
-        _TEXT | {"pattern": WITHOUT_NUL},
+    msgspec.structs.replace(
+        PERSON, meaning="Only events whose `data` names this person, as an erasure finds it."
     ),
     filter_of("kind", "Only events of this kind.", {"$ref": "#/components/schemas/AnyKindName"}),
     filter_of("since", "Only events accepted at this time or later.", MOMENT_SCHEMA),

@@ -27,7 +27,7 @@ from hookgw.kernel.json_fields import (
 )
 from hookgw.kernel.json_moments import as_moment, check_range
 from hookgw.kernel.rules import check_url
-from hookgw.kernel.schema_parts import MOMENT_SCHEMA
+from hookgw.kernel.schema_parts import MOMENT_SCHEMA, NAME_SCHEMA, WITHOUT_NUL, or_null, text_schema
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import time_of_query
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
@@ -53,13 +53,14 @@ INSTANCES = filter_of(
     "Only these instances, separated by commas: names, or beginnings of names followed by `*`.",
     {"type": "string"},
 )
-OF_DELIVERY = (
-    filter_of("state", "Only deliveries in this state.", {"enum": [*DeliveryState]}),
-    filter_of("label", "Only deliveries to the registration with this label.", {"type": "string"}),
+_TEXT = text_schema(MAX_TEXT)
+FINISHED_SINCE = filter_of(
+    "finishedSince", "Only deliveries that finished at this time or later.", MOMENT_SCHEMA
+)
+_OF_ANY_STATE = (
+    filter_of("label", "Only deliveries to the registration with this label.", NAME_SCHEMA),
     filter_of(
-        "host",
-        "Only deliveries to registrations with a URL at this host, with or without its port.",
-        {"type": "string", "maxLength": MAX_TEXT},
+        "host", "Only deliveries to registrations with a URL at this host, with or without its port.", _TEXT
     ),
     filter_of(
         "status",
@@ -69,16 +70,37 @@ OF_DELIVERY = (
     filter_of(
         "error",
         "Only deliveries with this text in their reason, or in the error or answer of the newest attempt.",
-        {"type": "string", "maxLength": MAX_TEXT},
+        _TEXT,
     ),
-    filter_of("finishedSince", "Only deliveries that finished at this time or later.", MOMENT_SCHEMA),
     filter_of(
         "failedSince",
-        "Only this delivery, by its id, and later ones; without `state`, only dead letters.",
-        {"type": "string"},
+        "Only the delivery with this id, and later ones.",
+        {"type": "string", "pattern": "^dlv_[0-9]{1,18}$"},
     ),
 )
+OF_DELIVERY = (
+    filter_of(
+        "state",
+        "Only deliveries in this state; with `failedSince`, `dead` by default.",
+        {"enum": [*DeliveryState]},
+    ),
+    *_OF_ANY_STATE,
+    FINISHED_SINCE,
+)
 """What lists of deliveries select by, and lists of events: an event is found by its deliveries."""
+PERSON = filter_of(
+    "person",
+    "Only deliveries with a payload that names this person, as an erasure finds it.",
+    _TEXT | {"pattern": WITHOUT_NUL},
+)
+OF_EVENT = (
+    PERSON,
+    filter_of("text", "Only deliveries with this text in the payload.", _TEXT),
+    filter_of("since", "Only deliveries accepted at this time or later.", MOMENT_SCHEMA),
+    filter_of("until", "Only deliveries accepted before this time, which is after `since`.", MOMENT_SCHEMA),
+)
+IN_BODY = {one.name: or_null({**one.schema}, one.meaning) for one in (*_OF_ANY_STATE, *OF_EVENT)}
+"""The fields of a body that selects deliveries, beside kinds."""
 
 
 class Asked(NamedTuple):

@@ -15,8 +15,8 @@ from hookgw.deliveries.dry_run import Counted
 from hookgw.deliveries.present import present_delivery, present_of_any, present_report
 from hookgw.deliveries.requests import (
     INSTANCES,
-    MAX_TEXT,
     OF_DELIVERY,
+    OF_EVENT,
     Asked,
     parse_cancellation,
     parse_list,
@@ -33,7 +33,6 @@ from hookgw.deliveries.selection import (
     receivers,
     selected,
 )
-from hookgw.kernel.schema_parts import MOMENT_SCHEMA, WITHOUT_NUL
 from hookgw.records.api_keys import Right
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
@@ -66,17 +65,8 @@ _TAG = "Deliveries"
 _SELECTION = (
     *OF_DELIVERY,
     filter_of("events", "Only deliveries of these event kinds, separated by commas.", {"type": "string"}),
-    filter_of(
-        "person",
-        "Only deliveries with a payload that names this person, as an erasure finds it.",
-        {"type": "string", "maxLength": MAX_TEXT, "pattern": WITHOUT_NUL},
-    ),
     filter_of("kind", "Only deliveries of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
-    filter_of(
-        "text", "Only deliveries with this text in the payload.", {"type": "string", "maxLength": MAX_TEXT}
-    ),
-    filter_of("since", "Only deliveries accepted at this time or later.", MOMENT_SCHEMA),
-    filter_of("until", "Only deliveries accepted before this time.", MOMENT_SCHEMA),
+    *OF_EVENT,
     *page_of("deliveries", format="cursor"),
 )
 _REPLAY_BODY = json_body(

@@ -49,6 +49,22 @@ def refs(node: Any) -> Iterator[str]:
             yield from refs(value)
 
 
+async def test_what_selects_deliveries_has_one_form_in_lists_and_bodies(document: dict[str, Any]) -> None:
+    lists = [
+        {one["name"]: one["schema"] for one in document["paths"][path]["get"]["parameters"]}
+        for path in ("/delivery/list", "/event/list")
+    ]
+    bodies = [
+        document["components"]["schemas"][name]["properties"] for name in ("ReplayRequest", "CancelRequest")
+    ]
+    for name in ("label", "host", "status", "error", "person", "failedSince", "since", "until"):
+        forms = [one[name] for one in lists]
+        forms += [{**one[name], "type": one[name]["type"][0]} for one in bodies]
+        for form in forms:
+            form.pop("description", None)
+        assert all(form == forms[0] for form in forms), (name, forms)
+
+
 async def test_every_route_declares_itself(app: Application) -> None:
     silent = [
         rule.rule
