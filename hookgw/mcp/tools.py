@@ -16,6 +16,9 @@ import jsonschema_rs
 
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import parse_duration
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.figures import Span
 from hookgw.records.tags import tag_texts
 
 MOST_LISTED = 100
@@ -113,7 +116,7 @@ async def _problems(api: Api, _given: dict[str, Any]) -> Any:
 
 
 async def _figures(api: Api, given: dict[str, Any]) -> Any:
-    query = {"span": given.get("span", "24h"), "webhook": given.get("label")}
+    query = {"span": given.get("span", Span.DAY), "webhook": given.get("label")}
     return await api.call("GET", "figures", "find", given.get("instance"), query=query)
 
 
@@ -229,7 +232,7 @@ TOOLS = (
         _object(
             instance=_INSTANCE,
             label=_LABEL,
-            span={"enum": ["1h", "24h", "7d", "30d"], "description": "How far back; 24h by default."},
+            span={"enum": [*Span], "description": "How far back; 24h by default."},
         ),
         _figures,
     ),
@@ -237,7 +240,7 @@ TOOLS = (
         "list_instances",
         f"List the instances that the key can access: at most {MOST_LISTED}, with how many match.",
         _object(
-            state={"enum": ["open", "connecting", "close"], "description": "Only with this connection."},
+            state={"enum": [*ConnectionState], "description": "Only with this connection."},
             tags={
                 "type": "object",
                 "additionalProperties": _text("The value of the tag."),
@@ -261,7 +264,7 @@ TOOLS = (
         _object(
             ("instance",),
             instance=_INSTANCE,
-            state={"enum": ["pending", "delivered", "dead", "dropped"], "description": "Only this state."},
+            state={"enum": [*DeliveryState], "description": "Only this state."},
             kind=_text("Only events of this kind, such as MESSAGES_UPSERT."),
             label=_LABEL,
             since=_CHOICE["since"],

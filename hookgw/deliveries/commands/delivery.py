@@ -32,6 +32,7 @@ from hookgw.deliveries.commands.replay import replay
 from hookgw.deliveries.commands.selection import body_of, count_of, kinds_option, named, show_counts
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
+from hookgw.records.deliveries import DeliveryState
 from hookgw.webhooks.commands import show_attempt
 
 LISTED = {
@@ -78,9 +79,7 @@ list_options = add_options(
 
 
 @delivery.command("list")
-@click.option(
-    "--state", type=click.Choice(["pending", "delivered", "dead", "dropped"]), help="Only this state."
-)
+@click.option("--state", type=click.Choice([state.value for state in DeliveryState]), help="Only this state.")
 @list_options
 @server_options
 @table_options

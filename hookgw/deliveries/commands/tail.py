@@ -18,7 +18,7 @@ from hookgw.command.names import RenamedOption, complete_kinds, complete_labels,
 from hookgw.command.output import EVERYTHING, available_width, cut, printable, say, show_json_line
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.times import parse_rfc3339, rfc3339
-from hookgw.records.deliveries import parse_delivery_id
+from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import fold_kind
 
 FIRST_PAGE = 20
@@ -91,7 +91,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     "--state",
     "states",
     multiple=True,
-    type=click.Choice(["pending", "delivered", "dead", "dropped"]),
+    type=click.Choice([state.value for state in DeliveryState]),
     help="Only this state; repeatable.",
 )
 @click.option(

@@ -22,6 +22,7 @@ from hookgw.command.output import (
 from hookgw.command.selection import page_options, selection_options, time_options
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
+from hookgw.records.deliveries import DeliveryState
 
 _LISTED = {
     "acceptedAt": Column("accepted", least=None, is_time=True),
@@ -87,7 +88,7 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool) -> None:
 @selection_options
 @click.option(
     "--state",
-    type=click.Choice(["pending", "delivered", "dead", "dropped"]),
+    type=click.Choice([state.value for state in DeliveryState]),
     help="Only events with a delivery in this state.",
 )
 @click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind.")

@@ -11,6 +11,7 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.names import instance_argument
 from hookgw.command.output import Column, say, short_duration, show_table, shown_as_json, table_options
 from hookgw.kernel.language import gettext as _
+from hookgw.records.figures import Span
 
 COLUMNS = (
     Column("since", least=None, is_time=True),
@@ -32,8 +33,8 @@ COLUMNS = (
 @click.option("--tag", metavar="NAME=VALUE", help="Only of instances with this tag.")
 @click.option(
     "--span",
-    type=click.Choice(["1h", "24h", "7d", "30d"]),
-    default="24h",
+    type=click.Choice([span.value for span in Span]),
+    default=Span.DAY.value,
     show_default=True,
     help="How far back.",
 )
