@@ -29,7 +29,8 @@ QUALIFIERS = {
     "id": "id",
 }
 """The words that may stand before a colon, with the filters that they mean."""
-_PART = re.compile(r'(?:(?P<name>[A-Za-z]+):(?!//))?(?:"(?P<quoted>[^"]*)"?|(?P<plain>\S+))')
+_PART = re.compile(r'(?:(?P<name>[A-Za-z]+):(?!//))?(?:"(?P<quoted>(?:[^"]|"")*)"?|(?P<plain>\S+))')
+"""Within quotation marks, two of them are one."""
 _PHONE = re.compile(r"\+?[0-9][0-9 ().-]{5,22}[0-9]", re.ASCII)
 _PERSON = re.compile(r"[0-9A-Za-z.:_-]+@[a-z.]+", re.ASCII)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/@\s]*@)?(\[[^\]]*\](?::[0-9]+)?|[^/\s?#]+)", re.IGNORECASE)
@@ -64,7 +65,7 @@ def parse_search(text: str) -> Search:
     """Read a search. A qualifier that is given twice is a mistake: its values would exclude each other."""
     filters, words = dict[str, str](), list[str]()
     for part in _PART.finditer(text):
-        value = part["quoted"] if part["quoted"] is not None else part["plain"]
+        value = part["plain"] if part["quoted"] is None else part["quoted"].replace('""', '"')
         name = QUALIFIERS.get((part["name"] or "").casefold())
         if name is None:
             words.append(f"{part['name']}:{value}" if part["name"] else value)
@@ -77,8 +78,8 @@ def parse_search(text: str) -> Search:
 
 def with_words(filters: Mapping[str, str], name: str, words: str) -> str:
     """Return the search with these filters, and words behind a qualifier of their own."""
-    parts = [f'{key}:"{value}"' for key, value in {**filters, name: words}.items()]
-    return " ".join(parts)
+    quoted = {key: value.replace('"', '""') for key, value in {**filters, name: words}.items()}
+    return " ".join(f'{key}:"{value}"' for key, value in quoted.items())
 
 
 def without(text: str, *names: str) -> str:

@@ -23,6 +23,8 @@ def is_shop(name: str) -> bool:
         ("unknown:thing", {}, "unknown:thing"),
         ("since:2026-11-20T10:00:00Z", {"since": "2026-11-20T10:00:00Z"}, ""),
         ("state:", {}, "state:"),
+        ('the "" end', {}, "the  end"),
+        ('payload:"a ""b"" c" x', {"text": 'a "b" c'}, "x"),
     ],
 )
 def test_qualifiers_and_words(text: str, filters: dict[str, str], words: str) -> None:
@@ -56,6 +58,8 @@ def test_what_words_are(words: str, kind: Words, value: str) -> None:
 def test_a_search_is_written_as_it_is_read() -> None:
     text = with_words({"state": "dead"}, "payload", "two words")
     assert parse_search(text) == ({"state": "dead", "text": "two words"}, "")
+    text = with_words({"error": 'a"b'}, "payload", '"c" d"')
+    assert parse_search(text) == ({"error": 'a"b', "text": '"c" d"'}, "")
     text = 'SINCE:2h "a word" until:"today 14:00" kind:x https://a.example'
     assert without(text, "since", "until") == '"a word" kind:x https://a.example'
 

@@ -281,12 +281,11 @@ class DeliveriesPage(Page):
                 "search.words_with_qualifiers",
                 "Write words that are not in the error or the payload behind their qualifiers, too.",
             )
-        plain = words.replace('"', "")
-        in_errors = filters._replace(q=with_words(found.filters, "error", plain))
+        in_errors = filters._replace(q=with_words(found.filters, "error", words))
         query = await self._query(in_errors, reader, limit=1)
         if query is None or (await self._gateway.history.list(query)).deliveries:
             return in_errors
-        return filters._replace(q=with_words(found.filters, "payload", plain))
+        return filters._replace(q=with_words(found.filters, "payload", words))
 
     async def _table(self, filters: Filters, cursor: str | None, reader: Reader) -> str:
         query = await self._query(filters, reader, cursor)
