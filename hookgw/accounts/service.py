@@ -7,6 +7,7 @@ apply that is killed leaves some of them done, and the next one does the rest; t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import islice
@@ -29,7 +30,7 @@ from hookgw.core.registry import Registry
 from hookgw.fleet.all_nodes import AllNodes, Question
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, NotFound, Unauthorized
+from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, NotFound, TooManyKeys, Unauthorized
 from hookgw.kernel.json_fields import cut_short
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.sentences import Sentence
@@ -357,7 +358,9 @@ async def change_keys(
 ) -> tuple[list[Change], list[tuple[str, str]]]:
     """Create and revoke keys. Return the changes, and the new keys whose values were made here."""
     changes, made = [], []
-    for plan in plans:
+    pending = deque(plans)  # the new ones first
+    while pending:
+        plan = pending.popleft()
         planned = plan.planned
         try:
             if planned.action == "create":
@@ -371,6 +374,10 @@ async def change_keys(
         except Unauthorized:
             raise  # the caller's own key is gone
         except HookgwError as error:
+            if isinstance(error, TooManyKeys) and pending and pending[-1].planned.action == "delete":
+                # There is no room for both, so one that is to be revoked goes first.
+                pending.extendleft((plan, pending.pop()))
+                continue
             known = next((one for one in keys.list(None, seen_by=holder) if one.name == planned.name), None)
             is_made = plan.value is not None and known is not None and keys.has_value(known, plan.value)
             # Another apply, which found the same value in the same file, was faster.

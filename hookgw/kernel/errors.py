@@ -117,6 +117,10 @@ class Conflict(HookgwError):
     status = HTTPStatus.CONFLICT
 
 
+class TooManyKeys(Conflict):
+    """There is no room for a further key until another one is revoked."""
+
+
 class TooLarge(HookgwError):
     """A body exceeds its limit."""
 

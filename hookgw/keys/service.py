@@ -16,7 +16,15 @@ from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Conflict, Forbidden, ForeignKey, Invalid, NotFound, Unauthorized
+from hookgw.kernel.errors import (
+    Conflict,
+    Forbidden,
+    ForeignKey,
+    Invalid,
+    NotFound,
+    TooManyKeys,
+    Unauthorized,
+)
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import (
@@ -156,7 +164,8 @@ class KeyService(Collaborator):
 
         Raises:
             Invalid: the key would have expired already.
-            Conflict: the name is taken, or there are too many keys.
+            Conflict: the name is taken.
+            TooManyKeys: as many keys as allowed are there.
             Forbidden: the key would outlive the maker's key, or could do more.
             ForeignKey: the maker's key does not reach one of the instances.
             NotFound: one of the instances does not exist.
@@ -329,7 +338,7 @@ class KeyService(Collaborator):
         return None if found.is_everything else found
 
     def _check_room(self, scope: str | None, kept: Sequence[Key], creator: str, is_limited: bool) -> None:
-        """Raise ``Conflict`` if there are as many keys as allowed.
+        """Raise ``TooManyKeys`` if there are as many keys as allowed.
 
         Args:
             creator: of the new key.
@@ -343,7 +352,7 @@ class KeyService(Collaborator):
             if creator and count < most:
                 most, count = MAX_MADE, sum(key.creator == creator for key in kept)
         if count >= most:
-            raise Conflict.of(
+            raise TooManyKeys.of(
                 "key.too_many",
                 "There are {most:,} keys, which is the limit; revoke one first.",
                 most=most,

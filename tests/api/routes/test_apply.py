@@ -589,6 +589,24 @@ async def test_a_new_key_is_in_the_answer_once(api: Api, gateway: Gateway) -> No
     assert (again["changes"], again["keys"]) == ([], [])
 
 
+async def test_keys_that_replace_others_need_no_room_beside_them(
+    api: Api, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.keys.service.MAX_LIMITED_KEYS", 3)
+
+    def document(*names: str) -> Any:
+        return {"name": "acme", "keys": {name: {"rights": ["read"]} for name in names}}
+
+    await api.apply(document("a1", "b1"))
+    applied = await api.apply(document("a2", "b2"), prune="true")
+    assert (applied["failed"], shown(applied)) == (0, ["+ a2", "+ b2", "- a1", "- b1"])
+    assert [one.name for one in gateway.keys.list(None) if one.is_limited] == ["a2", "b2"]
+    # Without room at all, the answer says so, and what is to go is gone all the same.
+    applied = await api.apply(document("a3", "b3", "c3", "d3"), prune="true")
+    assert [one["name"] for one in applied["changes"] if one["state"] == "failed"] == ["d3"]
+    assert [one.name for one in gateway.keys.list(None) if one.is_limited] == ["a3", "b3", "c3"]
+
+
 async def test_a_document_that_was_applied_in_part_is_completed(api: Api, gateway: Gateway) -> None:
     instances: Any = DOCUMENT["instances"]
     await gateway.instances.create("loja2", integration="simulator")
