@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -29,6 +30,8 @@ from hookgw.config.yaml_writer import write_document
 from hookgw.kernel.language import N_, ngettext
 from hookgw.kernel.language import gettext as _
 
+MOST_NAMED = 5
+"""Instances, webhooks and keys that a line names."""
 AT_ONCE = 50
 """Instances in one call: few enough to see progress, and to lose little if the server stops."""
 CALL_WITHIN = 300.0
@@ -123,20 +126,17 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
 
 
 def _report(file: AccountsFile, results: Sequence[Change], failed: Sequence[Change]) -> None:
+    # Each reason once: two hundred webhooks with one refused port are one line.
+    warnings, failures = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for one in results:
-        if one["state"] == "done":
-            say(
-                *(
-                    _("Warning: {of}: {message}", of=_named(one), message=file.masked(line))
-                    for line in one["messages"]
-                ),
-                err=True,
-            )
+        for line in one["messages"] if one["state"] == "done" else ():
+            warnings[line].append(_named(one))
     for one in failed:
-        say(
-            _("Failed: {of}: {message}", of=_named(one), message=file.masked(" ".join(one["messages"]))),
-            err=True,
-        )
+        failures[" ".join(one["messages"])].append(_named(one))
+    for line, names in warnings.items():
+        say(_("Warning: {of}: {message}", of=_some(names), message=file.masked(line)), err=True)
+    for line, names in failures.items():
+        say(_("Failed: {of}: {message}", of=_some(names), message=file.masked(line)), err=True)
     say(
         _(
             "{things} done, {count} failed.",
@@ -228,6 +228,13 @@ def _named(change: Change) -> str:
     if change["kind"] == "key":
         return f"key {change['name']}"
     return f"{change['name']}/{change['label']}" if change["label"] else str(change["name"])
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    if len(names) <= MOST_NAMED:
+        return shown
+    return _("{names} and {count} more", names=shown, count=len(names) - MOST_NAMED)
 
 
 def _carry_out(client: Client, file: AccountsFile, changes: Sequence[Change]) -> list[Change]:

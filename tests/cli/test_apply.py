@@ -206,6 +206,20 @@ async def test_a_part_that_fails_is_named_and_the_rest_is_done(invoke: Invoke, g
     assert gateway.instances.count() == 3
 
 
+async def test_what_is_wrong_with_many_parts_is_told_once(invoke: Invoke, gateway: Gateway) -> None:
+    hooks = "".join(
+        f"  loja{number}: {{webhooks: {{crm: {{url: 'http://crm.example:25'}}}}}}\n" for number in range(8)
+    )
+    write(f"instances:\n{hooks}  other: {{connector: simulator}}")
+    await gateway.instances.create("other")
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    (warning,) = (line for line in result.stderr.splitlines() if line.startswith("Warning: "))
+    assert warning.startswith(
+        "Warning: loja0/crm, loja1/crm, loja2/crm, loja3/crm, loja4/crm and 3 more: url: The host crm.example"
+    )
+    assert result.stderr.count("Failed: ") == 1
+
+
 async def test_a_conflict_counts_beside_a_change_of_the_same_instance(
     invoke: Invoke, gateway: Gateway
 ) -> None:
