@@ -272,6 +272,11 @@ def _each_of(error: psycopg.Error) -> Sequence[psycopg.Error]:
     return error.reasons if isinstance(error, _NoServer) else [error]
 
 
+def _has_old_plan(error: psycopg.Error) -> bool:
+    """Return whether somebody has changed the type of a column in a statement that is prepared."""
+    return error.diag.source_function == "RevalidateCachedQuery"
+
+
 def _first_line(error: psycopg.Error) -> str:
     return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
 
@@ -338,8 +343,7 @@ class DatabaseSession:
                 self._connection.execute("SELECT")
                 patience = self._patience
                 self._deadline = time.monotonic() + patience
-            assert self._connection is not None  # noqa: S101
-            return function(self._connection)
+            return self._run(function)
         except psycopg.errors.UndefinedTable as error:
             self._end_transaction()
             if self._connection is not None and (missing := missing_tables(self._connection)):
@@ -362,6 +366,19 @@ class DatabaseSession:
         finally:
             self._deadline = None
             self._end_transaction()
+
+    def _run(self, function: Callable[[Connection], T]) -> T:
+        assert self._connection is not None  # noqa: S101
+        try:
+            return function(self._connection)
+        except psycopg.Error as error:
+            # The driver calls a connection open until it has read its end, which may come behind the server's
+            # last words. Then nobody would call again on a new one.
+            if _has_old_plan(error) or error.diag.severity_nonlocalized in ("FATAL", "PANIC"):
+                self.close()
+            if _has_old_plan(error):
+                raise psycopg.OperationalError(_first_line(error)) from error
+            raise
 
     def _end_transaction(self) -> None:
         """After a function raised inside a transaction: the connection may be of use still."""
@@ -542,7 +559,8 @@ def is_server_error(error: BaseException) -> bool:
     if state is None:  # libpq's own: the connection failed. Others come from the driver, for our mistakes.
         return isinstance(error, LOST)
     is_in_function = error.diag.internal_query is not None or bool(_function_of(error))
-    return is_in_function or state in _OPERATORS or not state.startswith(_OURS)
+    is_operators = is_in_function or state in _OPERATORS or _has_old_plan(error)
+    return is_operators or not state.startswith(_OURS)
 
 
 def _function_of(error: psycopg.Error) -> str:

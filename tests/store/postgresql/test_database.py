@@ -253,6 +253,40 @@ def test_a_server_that_accepts_no_writes_any_more_gets_a_new_connection(session:
     session.call(lambda connection: connection.execute("CREATE TEMPORARY TABLE found (a int)"))
 
 
+def test_the_last_words_of_the_server_end_a_connection_whose_end_is_not_read_yet(
+    session: DatabaseSession, postgres: PostgresServer
+) -> None:
+    """The driver calls it open until then, and a call that began with it would not be repeated."""
+    with closing(session.server.connect()) as other:
+        postgres.execute(f"SELECT pg_terminate_backend({other.info.backend_pid}, 5000)")
+        with pytest.raises(psycopg.errors.AdminShutdown) as caught:
+            other.execute("SELECT")
+
+    def fail(_: psycopg.Connection) -> None:
+        raise caught.value
+
+    session.call(lambda one: one.execute("SELECT"))
+    with pytest.raises(psycopg.errors.AdminShutdown):
+        session.call(fail)
+    assert not session.is_connected
+
+
+async def test_a_column_whose_type_an_operator_changes_ends_no_reads(
+    session: DatabaseSession, postgres: PostgresServer
+) -> None:
+    """The server's plans of prepared statements are those of before, for as long as the connection lasts."""
+    postgres.execute("CREATE TABLE public.changed (a int)")
+    reader = Reader(session)
+
+    def read(one: psycopg.Connection) -> object:
+        return one.execute("SELECT count(a), max(a) FROM public.changed", prepare=True).fetchone()
+
+    assert await reader.run(read) == (0, None)
+    postgres.execute("ALTER TABLE public.changed ALTER COLUMN a TYPE bigint")
+    assert await reader.run(read) == (0, None)
+    postgres.execute("DROP TABLE public.changed")
+
+
 def test_other_errors_keep_the_connection(session: DatabaseSession) -> None:
     with pytest.raises(psycopg.errors.DivisionByZero):
         session.call(lambda connection: connection.execute("SELECT 1 / 0"))

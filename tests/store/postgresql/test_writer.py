@@ -134,6 +134,26 @@ async def test_a_commit_after_a_restart_of_the_server(
     assert await ids_of(store) == ["e1", "e2"]
 
 
+async def test_a_commit_after_an_operator_has_changed_the_type_of_a_column(
+    store: PostgresqlStore, postgres: PostgresServer
+) -> None:
+    async def go_on(number: int) -> None:
+        event = f"e{number}"
+        assert await store.append(to(event)) == [True]
+        await store.put_value(event, "1")
+        assert await store.get_value(event) == "1"
+        assert await ids_of(store) == [event]
+        store.settle_nowait(as_delivered((await seqs_of(store))[0]))
+        await store.flush()
+        assert await ids_of(store) == []
+
+    for number in range(10):  # the driver prepares what comes often
+        await go_on(number)
+    for column in ("events ALTER id", "deliveries ALTER registration", "deliveries ALTER lane"):
+        postgres.execute(f"ALTER TABLE {store.server.schema}.{column} TYPE varchar(9999)")
+    await go_on(10)
+
+
 @pytest.mark.parametrize("is_done", [True, False])
 async def test_the_answer_to_a_commit_is_lost(
     store: PostgresqlStore, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, is_done: bool
