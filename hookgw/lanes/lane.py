@@ -373,6 +373,7 @@ class Lane:
             last_outcome=self._memory.outcome,
             last_error=self._memory.error,
             has_reached=self._memory.has_reached,
+            is_throttled=self._memory.is_throttled,
         )
 
     def _wake_up(self) -> None:

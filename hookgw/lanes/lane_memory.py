@@ -65,6 +65,7 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
         broken_seq, broken_sends: the delivery whose requests broke or stalled in mid-body, and how many did.
         outcome, error: of the last attempt.
         has_reached: whether the receiver may have seen some of its event.
+        is_throttled: whether the receiver answered with 429.
         tried, tried_since: the delivery whose attempts failed last, and when the first of them began.
         stuck: the delivery that was reported to hold the lane up.
     """
@@ -78,6 +79,7 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     outcome: Outcome | None = None
     error: str | None = None
     has_reached: bool = True
+    is_throttled: bool = False
     tried: int | None = None
     tried_since: float = 0.0
     stuck: int | None = None
@@ -100,12 +102,14 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     def recall(self, attempt: Attempt) -> None:
         """Note the last attempt at the head, which another process made."""
         self.outcome, self.error, self.has_reached = attempt.outcome, attempt.error, _has_reached(attempt)
+        self.is_throttled = attempt.status == 429
 
     def decide(self, delivery: Delivery, policy: Policy, result: AttemptResult, now: float) -> Decision:
         """Return what follows from an attempt that did not deliver, and remember its consequences."""
         attempt = result.attempt
         unanswered = attempt.outcome is Outcome.UNANSWERED
         self.has_reached = result.broke_off or _has_reached(attempt)
+        self.is_throttled = attempt.status == 429
         if attempt.status is not None and not unanswered:
             self.hangs = False
         if result.broke_off:

@@ -259,6 +259,7 @@ class PulledLane:
             last_outcome=self._memory.outcome,
             last_error=self._memory.error,
             has_reached=self._memory.has_reached,
+            is_throttled=self._memory.is_throttled,
             fetched_at=fetched.at,
             consumer=lease.consumer if lease is not None else None,
         )

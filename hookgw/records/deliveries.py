@@ -303,6 +303,7 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
         last_outcome: the outcome of the last attempt.
         last_error: why the last attempt did not deliver.
         has_reached: whether the receiver may have seen some of the event in the last attempt.
+        is_throttled: whether the receiver answered it with 429: it limits its callers.
         fetched_at: of a lane whose receiver fetches, when it did so last, since the start of the process.
         consumer: who has leased its first deliveries now.
     """
@@ -323,6 +324,7 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     last_outcome: Outcome | None = None
     last_error: str | None = None
     has_reached: bool = True
+    is_throttled: bool = False
     fetched_at: float | None = None
     consumer: str | None = None
 

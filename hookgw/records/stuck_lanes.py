@@ -17,19 +17,24 @@ def is_stuck(lane: LaneStatistics, now: float) -> bool:
         and now - lane.tried_since > STUCK_AFTER
         and lane.backlog > STUCK_BEHIND
         and lane.state is not LaneState.PAUSED
-        # A refused address or connection is not the event's fault: to skip it would help nothing.
-        and lane.has_reached
+        and _may_be_of_event(lane)
     )
+
+
+def _may_be_of_event(lane: LaneStatistics) -> bool:
+    # A refused address or connection is not the event's fault, nor are too many requests: to skip it would
+    # help nothing.
+    return lane.has_reached and not lane.is_throttled
 
 
 def skippable(lane: LaneStatistics) -> str:
     """Return the delivery that a lane tries in vain, as ``<instance>/<id>``.
 
-    Empty if it tries none, or if the receiver cannot be reached: the next delivery would fare no better.
+    Empty if it tries none, or if the next delivery would fare no better.
     """
     # The head has failed, or waits on disk for its next attempt since before the start.
     fails = lane.tried_since is not None or (lane.state is LaneState.WAITING and lane.waits_for is None)
-    if not fails or lane.head is None or not lane.has_reached:
+    if not fails or lane.head is None or not _may_be_of_event(lane):
         return ""
     return f"{lane.head_instance}/dlv_{lane.head}"
 

@@ -11,10 +11,15 @@ from tests.public.delivery import AttemptResult
 from tests.public.records import LaneStatistics, advice_for, is_stuck, skippable
 
 # A receiver, or a proxy before it, that answers.
-BUSY = [
-    AttemptResult(Attempt(number=number, at=0.0, duration=0.0, outcome=Outcome.UNREACHABLE, status=503))
-    for number in range(1, 1000)
-]
+BUSY, THROTTLED = (
+    [
+        AttemptResult(
+            Attempt(number=number, at=0.0, duration=0.0, outcome=Outcome.UNREACHABLE, status=status)
+        )
+        for number in range(1, 1000)
+    ]
+    for status in (503, 429)
+)
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -88,6 +93,17 @@ async def test_a_receiver_that_cannot_be_reached_is_no_delivery_s_fault() -> Non
         (found,) = dispatcher.lanes()
         assert skippable(found) == "shop/dlv_1"
         assert len(world.monitor.stuck) == 1
+
+
+async def test_a_receiver_that_limits_its_callers_is_no_delivery_s_fault() -> None:
+    world = World(script={"e1": [*THROTTLED]})
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(200))
+        await trio.sleep(6000)
+        assert world.monitor.stuck == []
+        (found,) = dispatcher.lanes()
+        assert found.tried_since is not None
+        assert (skippable(found), advice_for(found, trio.current_time())) == ("", None)
 
 
 async def test_a_request_that_breaks_in_its_middle_may_be_its_fault() -> None:
