@@ -152,7 +152,9 @@ class BulkJobs(Collaborator):
     async def _start(self, kind: JobKind, selection: DeliverySelection, caller: str | None) -> Job:
         # Parts begin one after another, and each would have another end.
         now = self._clock.steady() + _BEHIND
-        chosen = msgspec.structs.replace(selection, until=min(selection.until or now, now))
+        chosen = msgspec.structs.replace(
+            selection, until=now if selection.until is None else min(selection.until, now)
+        )
         job = self._jobs.new(
             kind,
             GLOBAL_INSTANCE,

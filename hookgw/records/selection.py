@@ -54,18 +54,16 @@ class DeliverySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     def apart(self) -> DeliverySelection | None:
         """Return what it says of a delivery itself, without its event and receiver; ``None`` if nothing."""
-        if not (
-            self.state or self.status or self.error is not None or self.finished_since or self.failed_since
-        ):
-            return None
-        return DeliverySelection(
+        apart = DeliverySelection(
             state=self.state,
             status=self.status,
             error=self.error,
             finished_since=self.finished_since,
             failed_since=self.failed_since,
-            without_global=self.without_global,
         )
+        if apart == DeliverySelection():
+            return None
+        return msgspec.structs.replace(apart, without_global=self.without_global)
 
     def has(self, instance: Instance) -> bool:
         return self.names(instance.name) and has_tags(instance.tags, self.tags)

@@ -168,6 +168,18 @@ async def test_what_is_accepted_after_the_call_takes_no_part(
     assert (await ended(hookgw_gateway, hookgw_clock)).done == 3
 
 
+async def test_what_ends_in_1970_has_nothing(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with a time that a program has not set."""
+    await dead_letters(hookgw_gateway, hookgw_receiver, 1)
+    await begin(hookgw_gateway, DeliverySelection(instances=("loja*",), until=0.0), monkeypatch)
+    assert (await ended(hookgw_gateway, hookgw_clock)).done == 0
+
+
 async def test_a_replay_that_is_under_way_is_waited_for(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
