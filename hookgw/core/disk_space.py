@@ -95,10 +95,19 @@ class DiskSpaceWatch:
                 free=found.free,
                 reusable=found.reusable,
             )
-        # Without the path: tenants read this.
-        left = f"{usable / 2**20:,.0f} MiB" if usable >= 2**20 else f"{usable:,} bytes"
+        # Without the path: tenants read this. Rounded down, or 511.9 MiB would be less than 512 MiB.
         limit = f"storage.min_free ({Size(self._min_free)})"
-        self.shortage = f"The disk has {left} left for events, less than {limit}." if is_low else None
+        self.shortage = None
+        if usable < self._min_free:
+            self.shortage = f"The disk has {_shown(usable)} left for events, less than {limit}."
+        elif is_low:
+            self.shortage = (
+                f"The disk has {_shown(free)} left beside the data file, less than a quarter of {limit}."
+            )
         # A quarter of the remaining space, so that a fast producer cannot pass the threshold unseen; but not
         # less than this, or a nearly full disk would be measured all the time.
         self._budget = max((usable - self._min_free) // 4, self._min_free // 16)
+
+
+def _shown(size: int) -> str:
+    return f"{size // 2**20:,} MiB" if size >= 2**20 else f"{size:,} bytes"

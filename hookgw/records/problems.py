@@ -200,6 +200,7 @@ def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: 
 
     Hosts that fail as they do without a network are one group, if they are many.
     """
+    muted = {name: mute for name, mute in mutes.items() if mute.until > now}
     groups: dict[str, list[Problem]] = {}
     for one in problems:
         # A problem without a known cause is a group of its own.
@@ -212,7 +213,7 @@ def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: 
         alike = [
             name
             for name, (one, *_) in groups.items()
-            if one.kind is kind and one.cause.endswith(what) and name not in mutes
+            if one.kind is kind and one.cause.endswith(what) and name not in muted
         ]
         if len(alike) > MOST_HOSTS:
             members = [one for name in alike for one in groups.pop(name)]
@@ -220,7 +221,6 @@ def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: 
             groups[_id_of(kind, f"*{what}")] = [msgspec.structs.replace(one, cause=cause) for one in members]
     found = []
     for name, members in groups.items():
-        mute = mutes.get(name)
         members.sort(key=lambda one: one.since or now)
         found.append(
             ProblemGroup(
@@ -228,7 +228,7 @@ def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: 
                 members[0].kind,
                 members[0].cause,
                 tuple(members),
-                mute if mute is not None and mute.until > now else None,
+                muted.get(name),
             )
         )
     return sorted(

@@ -1,5 +1,6 @@
 """Events are refused before the disk is full, and deliveries continue."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -49,29 +50,32 @@ async def watch_of(nursery: trio.Nursery) -> AsyncIterator[Callable[..., Any]]:
 
 
 @pytest.mark.parametrize(
-    ("free", "reusable", "unfolded", "is_low"),
+    ("free", "reusable", "unfolded", "shortage"),
     [
-        (MIN, 0, 0, False),
-        (MIN - 1, 0, 0, True),
-        (MIN - 1, 1, 0, False),
-        (MIN // 4, MIN, 0, False),
+        (MIN, 0, 0, None),
+        (MIN - 1, 0, 0, "511 MiB left for events, less than"),
+        (MIN - 1, 1, 0, None),
+        (MIN // 4, MIN, 0, None),
         # The write-ahead log needs space outside of the file.
-        (MIN // 4 - 1, 2**40, 0, True),
-        (0, 0, 0, True),
+        (MIN // 4 - 1, 2**40, 0, "127 MiB left beside the data file, less than a quarter of"),
+        (0, 0, 0, "0 bytes left for events, less than"),
         # What the next checkpoint adds to the file is not free.
-        (MIN + 10, 0, 10, False),
-        (MIN + 10, 0, 11, True),
-        (MIN // 4, 2**40, 1, True),
+        (MIN + 10, 0, 10, None),
+        (MIN + 10, 0, 11, "511 MiB left for events, less than"),
+        (MIN // 4, 2**40, 1, "127 MiB left beside the data file, less than a quarter of"),
     ],
 )
-async def test_what_is_enough(watch_of: Any, free: int, reusable: int, unfolded: int, is_low: bool) -> None:
+async def test_what_is_enough(
+    watch_of: Any, free: int, reusable: int, unfolded: int, shortage: str | None
+) -> None:
     watch = await watch_of(Disk(DiskSpace(free=free, reusable=reusable, unfolded=unfolded)))
-    assert (watch.shortage is not None) is is_low
-    if is_low:
-        with pytest.raises(Unavailable, match=r"storage\.min_free \(512MiB\)"):
-            watch.check()
-    else:
+    if shortage is None:
+        assert watch.shortage is None
         watch.check()
+    else:
+        assert watch.shortage == f"The disk has {shortage} storage.min_free (512MiB)."
+        with pytest.raises(Unavailable, match=re.escape(watch.shortage)):
+            watch.check()
 
 
 async def test_the_disk_is_looked_at_once_a_second(watch_of: Any, autojump_clock: MockClock) -> None:
@@ -81,7 +85,7 @@ async def test_the_disk_is_looked_at_once_a_second(watch_of: Any, autojump_clock
     disk.space = LITTLE
     await trio.sleep(CHECK_EVERY + 0.1)
     assert disk.looks == 2
-    with pytest.raises(Unavailable, match=r"has 512 MiB left"):
+    with pytest.raises(Unavailable, match=r"has 511 MiB left"):
         watch.check()
     disk.space = ENOUGH
     await trio.sleep(CHECK_EVERY)

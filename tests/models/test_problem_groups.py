@@ -73,6 +73,7 @@ def test_many_hosts_that_cannot_be_reached_are_one_group(outcome: Outcome) -> No
     assert len(single) == 5
     muted = {single[0].id: Mute("known", NOW + 10)}
     assert [len(one.problems) for one in group_problems(failing, muted, NOW)] == [199, 1]
+    assert len(group_problems(failing, muted, NOW + 10)) == 1, "a mute that has ended keeps nothing apart"
     disabled = [problem(ProblemKind.BACKLOG, instance=one.instance, cause=one.cause) for one in failing]
     assert len(group_problems([*failing, *disabled], {}, NOW)) == 2, "each kind has repairs of its own"
 
