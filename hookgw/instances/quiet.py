@@ -22,7 +22,7 @@ from hookgw.kernel.units import Duration
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event
 from hookgw.records.instances import Instance
-from hookgw.records.rhythms import HOUR, Rhythm
+from hookgw.records.rhythms import GAPS, HOUR, Rhythm
 from hookgw.store import Store
 
 LOOK_EVERY = 5.0
@@ -197,9 +197,10 @@ class QuietWatch(Collaborator):
         reason = f"No event has come for {_rounded(silence)}"
         if silence > limit:
             reason += f" (quietAfter: {Duration(limit)})."
-        else:
-            gap = rhythm.usual_gap(int(now // HOUR)) or 0.0
+        elif (gap := rhythm.usual_gap(int(now // HOUR))) is not None:
             reason += f"; at this hour of the week, one comes every {_rounded(gap)}."
+        else:  # the silence is of the hours before, as after a restart
+            reason += f"; that is at least {GAPS} times the usual gap of these hours."
         rhythm.quiet_since = now
         self._unstored.add(instance.name)
         self._operational.instance_quiet(instance.name, since=rhythm.heard_at, seconds=silence, reason=reason)
