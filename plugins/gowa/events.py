@@ -143,7 +143,7 @@ def _deleted(payload: dict[str, Any], account: Account) -> list[Translated]:
 
 def _ack(payload: dict[str, Any], account: Account) -> list[Translated]:
     del account
-    chat, person = jid_of(payload.get("chat_id")), jid_of(payload.get("from"))
+    chat, person = _chat_and_person(payload)
     kind = text(payload.get("receipt_type"))
     status = _STATUSES.get(kind)
     if not chat or status is None:
@@ -154,24 +154,32 @@ def _ack(payload: dict[str, Any], account: Account) -> list[Translated]:
         data: dict[str, Any] = {"keyId": id_, "remoteJid": chat, "fromMe": kind != "read-self"}
         if person and _names_person(chat):
             data["participant"] = person
-        elif chat.endswith("@lid") and person.endswith("@s.whatsapp.net") and kind != "read-self":
-            # Messages of this chat come under the number: only receipts name the hidden id.
-            data["remoteJid"] = person
         data["status"] = status
-        ids = ("MESSAGES_UPDATE", data["remoteJid"], id_, text(data.get("participant")), status)
+        ids = ("MESSAGES_UPDATE", chat, id_, text(data.get("participant")), status)
         found.append(("MESSAGES_UPDATE", data, ids))
     return found
 
 
 def _presence(payload: dict[str, Any], account: Account) -> list[Translated]:
     del account
-    chat, person = jid_of(payload.get("chat_id")), jid_of(payload.get("from"))
+    chat, person = _chat_and_person(payload)
     state = text(payload.get("state"))
     if not chat or not person or state not in ("composing", "paused"):
         return []
     shown = "recording" if state == "composing" and payload.get("media") == "audio" else state
     data = {"id": chat, "presences": {person: {"lastKnownPresence": shown}}}
     return [("PRESENCE_UPDATE", data, None)]
+
+
+def _chat_and_person(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Return where somebody reads or types, and who it is; empty if it cannot be told.
+
+    Messages of a chat with a hidden id come under the number, if GOWA knows it. These reports have the number
+    as the person alone.
+    """
+    chat, person = jid_of(payload.get("chat_id")), jid_of(payload.get("from"))
+    is_hidden = chat.endswith("@lid") and chat == jid_of(payload.get("from_lid"))
+    return person if is_hidden and person else chat, person
 
 
 def _members(payload: dict[str, Any], account: Account) -> list[Translated]:

@@ -185,8 +185,11 @@ def test_receipts_are_one_event_for_each_message() -> None:
     [(_, data)] = data_of("message.ack", {**receipt, "ids": ["A"], "chat_id": GROUP, "receipt_type": "read"})
     assert data == {**update, "remoteJid": GROUP, "participant": ANA, "status": "READ"}
     # Of a chat with a hidden id, messages come under the number.
-    [(_, data)] = data_of("message.ack", {**receipt, "ids": ["A"], "chat_id": LID})
+    [(_, data)] = data_of("message.ack", {**receipt, "ids": ["A"], "chat_id": LID, "from_lid": LID})
     assert data == update
+    mine = {"chat_id": LID, "from": BOB, "from_lid": "9@lid", "receipt_type": "read-self"}
+    [(_, data)] = data_of("message.ack", {**receipt, **mine, "ids": ["A"]})
+    assert data == {**update, "remoteJid": LID, "fromMe": False, "status": "READ"}
     [(_, data)] = data_of("message.ack", {**receipt, "ids": ["A"], "receipt_type": "read-self"})
     assert data == {**update, "fromMe": False, "status": "READ"}
     retried = {**receipt, "receipt_type": "retry"}
@@ -202,6 +205,12 @@ def test_receipts_are_one_event_for_each_message() -> None:
             {"from": ANA, "chat_id": ANA, "state": "composing", "media": "", "is_group": False},
             "PRESENCE_UPDATE",
             {"id": ANA, "presences": {ANA: {"lastKnownPresence": "composing"}}},
+        ),
+        (  # messages of this chat come under the number
+            "chat_presence",
+            {"from": ANA, "from_lid": LID, "chat_id": LID, "state": "paused", "media": "", "is_group": False},
+            "PRESENCE_UPDATE",
+            {"id": ANA, "presences": {ANA: {"lastKnownPresence": "paused"}}},
         ),
         (
             "chat_presence",
