@@ -25,6 +25,10 @@ GROUP = "@g.us"
 SPELLINGS = {"s.whatsapp.net": (NUMBER, "@c.us", "@hosted"), "lid": (HIDDEN, "@hosted.lid")}
 """The ends with which gateways spell these names, the plain one first."""
 
+USER_ID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[A-Za-z0-9]{1,128}")
+"""A business-scoped user id of the Cloud API: the name of people who hide their number behind a username.
+As the name of a chat or a person, it has :data:`HIDDEN` behind it."""
+
 MOST_PARTS = 100
 """A list about more chats is not split: it would be a flood of events."""
 
@@ -46,9 +50,12 @@ def plain_jid(jid: str) -> str:
 def person_names(identifier: str) -> tuple[str, ...]:
     """Return the texts that name a person as a whole, the plain name first.
 
-    A phone number also stands there alone: the Cloud API writes people so (``"wa_id": "5511988887777"``). So
-    digits alone are taken for a phone number, too; of a network that has none, no payload has the plain name.
+    A phone number also stands there alone: the Cloud API writes people so (``"wa_id": "5511988887777"``), and
+    its own ids of people (``"user_id": "US.13491208655302741918"``). So digits alone are taken for a phone
+    number, too; of a network that has none, no payload has the plain name.
     """
+    if USER_ID.fullmatch(user := identifier.removesuffix(HIDDEN)):
+        return user + HIDDEN, user
     number = identifier.removeprefix("+")
     plain = number + NUMBER if number.isdecimal() else plain_jid(identifier)
     user = plain.removesuffix(NUMBER)

@@ -23,7 +23,7 @@ class Person(NamedTuple):
         others: patterns (GLOB) of the person's names with all spellings and devices, after one of their
             beginning; empty if there are none. They find what has the plain name as its ``plain_jid``.
         part: what every payload has that names the person without escapes: of an identifier of WhatsApp, the
-            number.
+            number, or the id that stands for it.
         escape: what a payload has if its spelling of the value may have escapes.
     """
 
@@ -45,7 +45,7 @@ def person(value: str) -> Person:
     # Few payloads have an escaped character, many an escaped line end, which spells none of these texts.
     escape = "\\" if set('"/\\').intersection(value) or not value.isprintable() else "\\u"
     if not user.isdecimal() or server not in SPELLINGS:
-        return Person(names, (), value, escape)
+        return Person(names, (), names[1] if len(names) > 1 else value, escape)
     others = [f"{user}{device}{end}" for end in SPELLINGS[server] for device in ("", "[.:_]*")]
     return Person(names, (f"{user}[.:_@]*", *others), user, escape)
 

@@ -32,6 +32,7 @@ from hookgw.connectors import (
     text,
     texts,
 )
+from hookgw.records.chats import USER_ID
 
 from .errors import described
 from .options import PLUGIN
@@ -40,8 +41,6 @@ from .webhooks import Change
 SOURCE = "whatsapp_cloud"
 
 _WA_ID = re.compile(r"\+?([0-9]{1,20})")
-BSUID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[A-Za-z0-9]{1,128}")
-"""A business-scoped user id: the name of people who hide their number behind a username."""
 _GROUP_ID = re.compile(r"[A-Za-z0-9+/=_.:-]{1,256}")
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _MEDIA_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -129,7 +128,7 @@ def jid_of(wa_id: Any, user_id: Any = None) -> str:
     """
     if found := _WA_ID.fullmatch(text(wa_id)):
         return f"{found[1]}@s.whatsapp.net"
-    return f"{user_id}@lid" if BSUID.fullmatch(text(user_id)) else ""
+    return f"{user_id}@lid" if USER_ID.fullmatch(text(user_id)) else ""
 
 
 def group_jid(group_id: Any) -> str:

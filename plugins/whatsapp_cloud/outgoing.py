@@ -22,8 +22,9 @@ from hookgw import (
 )
 from hookgw import connectors as kit
 from hookgw.connectors import EMPTY_TEXT, items, text
+from hookgw.records.chats import USER_ID
 
-from .events import BSUID, SOURCE
+from .events import SOURCE
 
 LONGEST_KEY = 512
 """Characters of a key that Meta reports with the statuses of a message."""
@@ -64,7 +65,7 @@ def recipient_of(number: str) -> tuple[str, dict[str, str]]:
     if found := _GROUP.fullmatch(number):
         return number, {"recipient_type": "group", "to": found[1]}
     user = number.removesuffix("@lid")
-    if BSUID.fullmatch(user):
+    if USER_ID.fullmatch(user):
         return f"{user}@lid", {"recipient_type": "individual", "recipient": user}
     jid = kit.whatsapp_chat_of(number)
     user, _, server = jid.partition("@")

@@ -39,6 +39,14 @@ def test_what_concerns_an_erased_person_is_left_out(record: dict[str, Any]) -> N
     assert without_erased(SHOP, [record]) == [record]
 
 
+@pytest.mark.parametrize("identifier", ["US.13491208655302741918@lid", "US.13491208655302741918"])
+def test_a_user_id_of_the_cloud_api_also_stands_alone(identifier: str) -> None:
+    erased = with_erased(SHOP, identifier, 100.5)
+    theirs = [message(meta={"user_id": "US.13491208655302741918"})]
+    theirs += [message(key={"remoteJid": "US.13491208655302741918@lid"})]
+    assert without_erased(erased, [message(), *theirs]) == [message()]
+
+
 def test_what_was_sent_afterwards_is_there() -> None:
     later = message(key={"remoteJid": ANA}, messageTimestamp=101)
     assert without_erased(with_erased(SHOP, ANA, 100.5), [later]) == [later]

@@ -110,6 +110,21 @@ async def test_an_identifier_may_be_a_number_where_telegram_has_one(store: Store
     )
 
 
+@pytest.mark.parametrize("identifier", ["US.13491208655302741918@lid", "US.13491208655302741918"])
+async def test_a_user_id_of_the_cloud_api_also_stands_alone(store: Store, identifier: str) -> None:
+    for name, data in {
+        "a chat": {"key": {"remoteJid": "US.13491208655302741918@lid"}},
+        "behind a number": {"remoteJid": ANA, "remoteJidAlt": "US.13491208655302741918@lid"},
+        "as Meta has it": {"value": {"contacts": [{"user_id": "US.13491208655302741918"}]}},
+        "a former id": {"message": {"systemMessage": {"previous_user_id": "US.13491208655302741918"}}},
+        "a longer one": {"user_id": "US.134912086553027419180"},
+        "a text": {"message": {"conversation": "US.13491208655302741918 is me"}},
+    }.items():
+        await store.append(to(name, data=json.dumps(data)))
+    await erase(store, identifier)
+    assert sorted(await listed(store)) == ["a longer one", "a text"]
+
+
 async def test_escapes_in_the_payload_hide_nobody(store: Store) -> None:
     escaped = ANA.replace("@", "\\u0040")
     await store.append(to("e1", data=f'{{"remoteJid": "{escaped}"}}'))
