@@ -91,11 +91,12 @@ def _changes(notification: dict[str, Any], body: bytes) -> Iterator[Change]:
     for entry in items(notification.get("entry")):
         for change in items(entry.get("changes")):
             value = mapping(change.get("value"))
-            metadata = mapping(value.get("metadata"))
-            digits = re.sub("[^0-9]", "", text(metadata.get("display_phone_number")))
+            # Who answers a conversation, such as Meta's agent, is told to the number as the recipient.
+            ours = mapping(value.get("metadata")) or mapping(value.get("recipient"))
+            digits = re.sub("[^0-9]", "", text(ours.get("display_phone_number")))
             yield Change(
                 field=text(change.get("field")),
-                phone_number_id=text(metadata.get("phone_number_id")),
+                phone_number_id=text(ours.get("phone_number_id")),
                 account=f"{digits}@s.whatsapp.net" if digits else None,
                 value=value,
                 raw=partial(_at, raw, place),

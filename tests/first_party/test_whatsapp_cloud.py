@@ -678,6 +678,22 @@ async def test_repeats_in_other_company_are_one_event(session: FakeSession) -> N
     assert [data["status"] for data in session.data_of("MESSAGES_UPDATE")] == ["READ", "DELIVERY_ACK"]
 
 
+async def test_who_answers_a_conversation_is_told_to_its_number(session: FakeSession) -> None:
+    told = {"type": "control_passed", "sender": {"phone_number": CUSTOMER}, "timestamp": "1750101000"}
+    changes = [
+        {**told, "recipient": {"phone_number_id": number, "display_phone_number": "15550783881"}}
+        for number in ("777", NUMBER)
+    ]
+    async with connected(session) as cloud:
+        for change in changes:
+            await cloud.ingest(session, posted(notification(change, field="messaging_handovers")))
+    [found] = [one for one in session.events if one.kind == "NETWORK_EVENT"]
+    assert session.data_of("NETWORK_EVENT") == [
+        {"network": "whatsapp_cloud", "name": "messaging_handovers", "value": changes[1]}
+    ]
+    assert found.sender == "15550783881@s.whatsapp.net"
+
+
 async def test_other_numbers_are_other_instances(session: FakeSession) -> None:
     mine, other = value(messages=[text_message("mine")]), value(messages=[text_message("x")], number="777")
     account = notification({"event": "VERIFIED_ACCOUNT"}, field="account_update")
