@@ -6,12 +6,12 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hookgw.connectors.json_values import LARGEST_NUMBER, any_number
+from hookgw.connectors.json_values import LARGEST_NUMBER, any_number, mapping
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.changes import DELETED, EDITED, Changes, read_change
 from hookgw.messages.chats import LastMessage, sent_at
@@ -32,10 +32,30 @@ _TEXTS = {
     "pollCreationMessageV2": ("name",),
     "pollCreationMessageV3": ("name",),
     "pollCreationMessageV5": ("name",),
+    "pollCreationMessageV6": ("name",),
     "pollResultSnapshotMessage": ("name",),
-    "contactsArrayMessage": ("displayName",),
+    "pollResultSnapshotMessageV3": ("name",),
+    "pollUpdateMessage": ("vote.selectedOptions",),
+    "contactsArrayMessage": ("displayName", "contacts.displayName"),
     "eventMessage": ("name",),
+    "eventInviteMessage": ("caption", "eventTitle"),
     "groupInviteMessage": ("caption", "groupName"),
+    "newsletterAdminInviteMessage": ("caption", "newsletterName"),
+    "newsletterFollowerInviteMessageV2": ("caption", "newsletterName"),
+    "productMessage": ("body", "product.title"),
+    "stickerPackMessage": ("caption", "name"),
+    "scheduledCallCreationMessage": ("title",),
+    "invoiceMessage": ("note",),
+    "sendPaymentMessage": ("noteMessage.conversation", "noteMessage.extendedTextMessage"),
+    "requestPaymentMessage": ("noteMessage.conversation", "noteMessage.extendedTextMessage"),
+    "paymentReminderMessage": ("description",),
+    "splitPaymentMessage": ("description",),
+    "questionResponseMessage": ("text",),
+    "statusQuestionAnswerMessage": ("text",),
+    "statusQuotedMessage": ("text",),
+    "richResponseMessage": ("submessages.messageText",),
+    "systemMessage": ("body",),
+    "unsupportedMessage": ("caption",),
     "orderMessage": ("message", "orderTitle"),
     "buttonsMessage": ("contentText",),
     "buttonsResponseMessage": ("selectedDisplayText",),
@@ -48,9 +68,13 @@ _TEXTS = {
     "interactiveMessage": ("body",),
     "interactiveResponseMessage": ("body",),
 }
-"""Where the words of a message are that is neither a plain text nor a file, by its kind."""
+"""Where the words of a message are that is neither a plain text nor a file, by its kind.
+
+A place may be inside of members and lists.
+"""
 _PLAIN = (
     "extendedTextMessage",
+    "richResponseMessage",
     "buttonsMessage",
     "listMessage",
     "hydratedTemplate",
@@ -203,11 +227,20 @@ def _cut(kind: str, text: str, size: int | None = None) -> Words:
     return Words(kind, text[:MOST_TEXT], size, is_cut=len(text) > MOST_TEXT)
 
 
-def _first(part: dict[str, Any], names: tuple[str, ...]) -> str:
-    values = (part.get(name) for name in names)
+def _first(part: dict[str, Any], places: tuple[str, ...]) -> str:
+    return next(filter(None, (_words_at(part, place.split(".")) for place in places)), "")
+
+
+def _words_at(part: Any, names: Sequence[str]) -> str:
+    """Return the text at a place; of a list, those of its items, one a line."""
+    if isinstance(part, list):
+        found = (_words_at(item, names) for item in part if not isinstance(item, list))
+        return "\n".join(filter(None, found))
+    if names:
+        return _words_at(mapping(part).get(names[0]), names[1:])
     # What has buttons has its words in an object.
-    words = (value.get("text") if isinstance(value, dict) else value for value in values)
-    return next((text for text in words if isinstance(text, str) and text), "")
+    words = part.get("text") if isinstance(part, dict) else part
+    return words if isinstance(words, str) else ""
 
 
 def _size_of(value: Any) -> int | None:
