@@ -32,6 +32,7 @@ As the name of a chat or a person, it has :data:`HIDDEN` behind it."""
 MOST_PARTS = 100
 """A list about more chats is not split: it would be a flood of events."""
 
+_TWILIO = "whatsapp:"
 _PEOPLE = tuple(spelling for ends in SPELLINGS.values() for spelling in ends)
 _ENDS = {spelling[1:]: ends[0] for ends in SPELLINGS.values() for spelling in ends}
 # Behind the user may be an agent (_1; .0 in libraries in Go) and a device (:90).
@@ -51,15 +52,18 @@ def person_names(identifier: str) -> tuple[str, ...]:
     """Return the texts that name a person as a whole, the plain name first.
 
     A phone number also stands there alone: the Cloud API writes people so (``"wa_id": "5511988887777"``), and
-    its own ids of people (``"user_id": "US.13491208655302741918"``). So digits alone are taken for a phone
-    number, too; of a network that has none, no payload has the plain name.
+    its own ids of people (``"user_id": "US.13491208655302741918"``), and Twilio has ``whatsapp:`` before it.
+    So digits alone are taken for a phone number, too; of a network that has none, no payload has the plain
+    name.
     """
     if USER_ID.fullmatch(user := identifier.removesuffix(HIDDEN)):
         return user + HIDDEN, user
-    number = identifier.removeprefix("+")
+    number = identifier.removeprefix(_TWILIO).removeprefix("+")
     plain = number + NUMBER if number.isdecimal() else plain_jid(identifier)
     user = plain.removesuffix(NUMBER)
-    return (plain, user, f"+{user}") if user != plain and user.isdecimal() else (plain,)
+    if user == plain or not user.isdecimal():
+        return (plain,)
+    return plain, user, f"+{user}", f"{_TWILIO}+{user}"
 
 
 class ChatFields(msgspec.Struct):

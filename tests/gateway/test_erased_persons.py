@@ -25,6 +25,7 @@ def message(**fields: Any) -> dict[str, Any]:
         message(message={"extendedTextMessage": {"contextInfo": {"mentionedJid": ["x", ANA]}}}),
         message(names={ANA: "Ana"}),
         message(contact={"wa_id": "5511988887777"}),
+        message(sender="whatsapp:+5511988887777"),
         message(key={"remoteJid": ANA}, messageTimestamp=None),
     ],
 )

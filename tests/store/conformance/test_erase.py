@@ -64,6 +64,7 @@ CONCERNS: dict[str, tuple[Any, bool]] = {
     "the number alone": ({"value": {"wa_id": "5511988887777"}}, True),
     "the number alone, with a sign": ({"value": {"wa_id": "+5511988887777"}}, True),
     "the number alone, as the name of a member": ({"statuses": {"5511988887777": "read"}}, True),
+    "the number, as Twilio writes it": ({"MessageStatus": "read", "To": "whatsapp:+5511988887777"}, True),
     "a longer number alone": ({"wa_id": "55119888877771"}, False),
     "a contact in a list": ([{"remoteJid": "2@s.whatsapp.net"}, {"id": ANA}], True),
     "a member of a group": ({"participants": [{"id": "2@s.whatsapp.net"}, {"id": ANA}]}, True),
@@ -137,7 +138,10 @@ async def test_escapes_in_the_payload_hide_nobody(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [ANA, "5511988887777:3@s.whatsapp.net", "5511988887777@c.us", "5511988887777", "+5511988887777"],
+    [
+        *(ANA, "5511988887777:3@s.whatsapp.net", "5511988887777@c.us", "5511988887777", "+5511988887777"),
+        "whatsapp:+5511988887777",
+    ],
 )
 async def test_everything_of_the_event_goes(store: Store, value: str) -> None:
     theirs = event("e1", data=json.dumps({"key": {"remoteJid": ANA}}))
