@@ -60,6 +60,7 @@ from hookgw.connectors.sentences import EMPTY_TEXT as EMPTY_TEXT
 from hookgw.connectors.sentences import PRESENCE_WITHOUT_CHAT as PRESENCE_WITHOUT_CHAT
 from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of as whatsapp_chat_of
 from hookgw.connectors.whatsapp_numbers import whatsapp_number_of as whatsapp_number_of
+from hookgw.connectors.whatsapp_protobuf import baileys_names as baileys_names
 from hookgw.kernel.masking import repr_without as repr_without
 from hookgw.kernel.network_json import NetworkEvents as NetworkEvents
 from hookgw.kernel.network_json import decode_json as decode_json

@@ -6,7 +6,7 @@ import mimetypes
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hookgw.connectors import MediaUrl, items, mapping, text
+from hookgw.connectors import MediaUrl, baileys_names, items, mapping, text
 
 _FILES = {
     "image": ("imageMessage", "image/jpeg"),
@@ -18,13 +18,12 @@ _FILES = {
 }
 """The fields of files, with their names of Baileys and their usual types."""
 _WHOLE = {
-    "contact": "contactMessage",
     "location": "locationMessage",
     "live_location": "liveLocationMessage",
     "list": "listMessage",
     "order": "orderMessage",
 }
-"""The fields whose value is that of Baileys already."""
+"""The fields whose value is WhatsApp's own, as Go writes it."""
 _ABOUT = frozenset(
     {
         *("id", "chat_id", "chat_lid", "from", "from_lid", "from_name", "sender_display_name", "timestamp"),
@@ -78,7 +77,9 @@ def _type_and_value(payload: Mapping[str, Any], chat: str, id_: str, media_url: 
             return type_, _file(payload[field], body, mimetype, f"{chat} {id_}", media_url)
     for field, type_ in _WHOLE.items():
         if found := mapping(payload.get(field)):
-            return type_, dict(found)
+            return type_, baileys_names(found)
+    if contact := mapping(payload.get("contact")):
+        return "contactMessage", dict(contact)
     if contacts := items(payload.get("contacts_array")):
         return "contactsArrayMessage", {"contacts": contacts}
     # Of buttons and the like, GOWA makes one text.

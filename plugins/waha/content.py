@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from hookgw.connectors import MediaUrl, degrees, found_at, mapping, strings, text, texts
+from hookgw.connectors import MediaUrl, baileys_names, degrees, found_at, mapping, strings, text, texts
 
 from .fields import id_text, renamed
 from .ids import jid_of, parse_message_id
@@ -46,10 +45,6 @@ _VIEW_ONCE = ("IsViewOnce", "IsViewOnceV2", "IsViewOnceV2Extension")
 FILE_MESSAGES = frozenset(
     {"imageMessage", "videoMessage", "ptvMessage", "audioMessage", "documentMessage", "stickerMessage"}
 )
-_WORD = re.compile(
-    r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+[0-9]*|[^A-Za-z0-9]+", re.ASCII
-)
-_GO_NAME = re.compile(r"[A-Z][a-z]", re.ASCII)
 
 # WhatsApp Web: the types of messages and their fields, with the names that Baileys has for them.
 _PLAIN_TYPES = frozenset({"", "chat", "text"})
@@ -198,8 +193,8 @@ def _protobuf_of(engine: Mapping[str, Any]) -> dict[str, Any]:
     message = mapping(engine.get("message"))
     if not message:
         for name in ("Message", "RawMessage"):
-            found = mapping(engine.get(name))
-            message = {_baileys_name(name): _renamed_by_go(value) for name, value in found.items()}
+            # WAHA writes "url" beside the "URL" of a sticker.
+            message = baileys_names(mapping(engine.get(name)))
             if _kind_of(message):
                 break
     is_once = any(engine.get(name) is True for name in _VIEW_ONCE)
@@ -253,32 +248,6 @@ def _of_protobuf(
     elif link:
         message = {**message, "mediaUrl": link}
     return Content(kind, message, context)
-
-
-def _renamed_by_go(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_renamed_by_go(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    found: dict[str, Any] = {}
-    for name, item in value.items():
-        if _GO_NAME.match(name) and item is None:
-            continue
-        if _GO_NAME.match(name) and isinstance(item, dict) and len(item) == 1 and _GO_NAME.match(min(item)):
-            # A field of which the protobuf has one of several: Go puts it into an object of its own.
-            [(name, item)] = item.items()
-        # WAHA writes "url" beside the "URL" of a sticker.
-        found.setdefault(_baileys_name(name), _renamed_by_go(item))
-    return found
-
-
-@lru_cache(4096)
-def _baileys_name(name: str) -> str:
-    """Return a name as JavaScript writes it: ``stanzaID`` is ``stanzaId``, ``URL`` is ``url``."""
-    words: list[str] = _WORD.findall(name)
-    return "".join(
-        word[:1] + word[1:].lower() if number else word.lower() for number, word in enumerate(words)
-    )
 
 
 # WEBJS and WPP, and what WAHA itself says

@@ -91,7 +91,10 @@ CONTENTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"location": PLACE}, {"locationMessage": PLACE}),
     ({"live_location": PLACE}, {"liveLocationMessage": PLACE}),
     ({"list": {"title": "Menu"}}, {"listMessage": {"title": "Menu"}}),
-    ({"order": {"orderID": "1"}}, {"orderMessage": {"orderID": "1"}}),
+    (
+        {"order": {"orderID": "1", "sellerJID": BOB, "contextInfo": {"mentionedJID": [BOB]}}},
+        {"orderMessage": {"orderId": "1", "sellerJid": BOB, "contextInfo": {"mentionedJid": [BOB]}}},
+    ),
     ({"interactive": "Open: https://x"}, {"interactiveMessage": {"body": {"text": "Open: https://x"}}}),
     # What GOWA has no words for: polls, answers to lists and buttons.
     ({}, {"unknownMessage": {}}),

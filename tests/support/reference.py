@@ -165,7 +165,7 @@ PAGES = {
                 *("mapping", "items", "each", "strings", "found_at", "text", "texts", "one_line", "number"),
                 "any_number",
                 *("raw_at", "raw_items", "as_written", "seconds", "degrees", "filled"),
-                *("LARGEST_NUMBER", "LATEST_TIME"),
+                *("LARGEST_NUMBER", "LATEST_TIME", "baileys_names"),
             ],
             "Proofs": ["is_secret", "is_signature", "answer_challenge"],
             "Events": ["emit_valid", "attach_file", "explain_missing_file", "network_event"],
