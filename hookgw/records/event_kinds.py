@@ -12,6 +12,8 @@ from hookgw.records.events import EventKind
 
 MESSAGE_STATUSES = ("PENDING", "SERVER_ACK", "DELIVERY_ACK", "READ", "PLAYED", "DELETED", "ERROR")
 """The states of a message, in the words of the HTTP API."""
+# Of accounts of the Cloud API, Evolution API passes on Meta's words.
+_STATUS = {"enum": [*MESSAGE_STATUSES, "SENT", "DELIVERED", "FAILED"]}
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _TEXT_OR_NULL: dict[str, Any] = {"type": ["string", "null"]}
@@ -31,7 +33,7 @@ _MESSAGE_FIELDS: dict[str, Any] = {
     "message": {"type": "object"},
     "messageType": _TEXT,
     "messageTimestamp": {"type": "integer", "minimum": 0},
-    "status": {"enum": list(MESSAGE_STATUSES)},
+    "status": _STATUS,
     "source": _TEXT,
 }
 _MESSAGE_REQUIRED = ["key", "message", "messageTimestamp"]
@@ -64,7 +66,7 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
                 "remoteJid": _TEXT,
                 "fromMe": {"type": "boolean"},
                 "participant": _TEXT_OR_NULL,
-                "status": {"enum": list(MESSAGE_STATUSES)},
+                "status": _STATUS,
                 # Any value: each network reports errors in its own form.
                 "error": {},
             },
@@ -80,11 +82,8 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
     EventKind(
         name="SEND_MESSAGE",
         meaning="A message was sent through the gateway.",
-        schema={
-            "type": "object",
-            "properties": _MESSAGE_FIELDS,
-            "required": [*_MESSAGE_REQUIRED, "status"],
-        },
+        # Evolution API 1 has no status here.
+        schema={"type": "object", "properties": _MESSAGE_FIELDS, "required": _MESSAGE_REQUIRED},
         example={
             "key": {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": True, "id": "3EB0F5A1B2C3D4"},
             "message": {"conversation": "Yes, from 9 to 18."},

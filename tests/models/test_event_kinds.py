@@ -55,7 +55,7 @@ UPDATE: dict[str, Any] = {"keyId": "A", "remoteJid": "a@b", "fromMe": True, "sta
         ("MESSAGES_UPSERT", {**MESSAGE, "key": {**KEY, "fromMe": "no"}}),
         ("MESSAGES_UPSERT", {"key": KEY, "messageTimestamp": 1}),
         ("MESSAGES_UPSERT", [MESSAGE]),
-        ("SEND_MESSAGE", MESSAGE),
+        ("SEND_MESSAGE", {"key": KEY, "messageTimestamp": 1, "status": "PENDING"}),
         ("MESSAGES_UPDATE", {**UPDATE, "status": "OPEN"}),
         ("MESSAGES_UPDATE", {"keyId": "A", "remoteJid": "a@b", "fromMe": True}),
         ("CONNECTION_UPDATE", {"instance": "shop", "state": "closed"}),
