@@ -472,7 +472,7 @@ def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
     if kind == "MESSAGES_UPDATE":
         # Each status of a message is a separate event, and in a group each reader's. Votes in a poll all have
         # the same status.
-        message, status = message or data.get("keyId"), data.get("status")
+        message, status = message or data.get("keyId") or data.get("id"), data.get("status")
         if not isinstance(status, str) or data.get("pollUpdates"):
             return None
         parts.append(status)

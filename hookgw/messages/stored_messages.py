@@ -88,8 +88,9 @@ class StoredFile(NamedTuple):
 
 
 class _Status(msgspec.Struct, rename="camel"):
-    key_id: str
     status: str
+    key_id: str | None = None
+    id: Any = None  # the message, if there is no keyId: in events of Evolution API 1
     remote_jid: Any = None
 
 
@@ -292,7 +293,7 @@ def _note_status(statuses: dict[tuple[str, str], list[str]], data_json: bytes) -
         status = _status_of(data_json)
     except msgspec.MsgspecError:
         return
-    identity = identity_of({"remoteJid": status.remote_jid, "id": status.key_id})
+    identity = identity_of({"remoteJid": status.remote_jid, "id": status.key_id or status.id})
     statuses.setdefault(identity, []).append(status.status)
 
 

@@ -63,6 +63,7 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
             "type": "object",
             "properties": {
                 "keyId": _TEXT,
+                "id": _TEXT,
                 "remoteJid": _TEXT,
                 "fromMe": {"type": "boolean"},
                 "participant": _TEXT_OR_NULL,
@@ -70,7 +71,9 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
                 # Any value: each network reports errors in its own form.
                 "error": {},
             },
-            "required": ["keyId", "remoteJid", "fromMe", "status"],
+            "required": ["remoteJid", "fromMe", "status"],
+            # Evolution API 1 has the message as "id".
+            "anyOf": [{"required": ["keyId"]}, {"required": ["id"]}],
         },
         example={
             "keyId": "3EB0F5A1B2C3D4",

@@ -58,6 +58,7 @@ UPDATE: dict[str, Any] = {"keyId": "A", "remoteJid": "a@b", "fromMe": True, "sta
         ("SEND_MESSAGE", {"key": KEY, "messageTimestamp": 1, "status": "PENDING"}),
         ("MESSAGES_UPDATE", {**UPDATE, "status": "OPEN"}),
         ("MESSAGES_UPDATE", {"keyId": "A", "remoteJid": "a@b", "fromMe": True}),
+        ("MESSAGES_UPDATE", {"remoteJid": "a@b", "fromMe": True, "status": "READ"}),
         ("CONNECTION_UPDATE", {"instance": "shop", "state": "closed"}),
         ("CONNECTION_UPDATE", {"state": "open"}),
         ("QRCODE_UPDATED", {}),

@@ -395,6 +395,7 @@ def test_at_the_path_of_a_kind_the_body_may_be_the_payload() -> None:
 
 MESSAGE = {"key": {"remoteJid": "551@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}}
 UPDATE = {"keyId": "3EB0C0BD05DCA97A7C09CB", "remoteJid": "551@s.whatsapp.net", "status": "READ"}
+OLD_UPDATE = {**MESSAGE["key"], "status": "READ"}
 
 
 def id_of(kind: str, data: Any) -> str | None:
@@ -406,6 +407,8 @@ def id_of(kind: str, data: Any) -> str | None:
     [
         ("MESSAGES_UPSERT", MESSAGE, MESSAGE | {"message": {"conversation": "Oi"}}),
         ("MESSAGES_UPDATE", UPDATE, UPDATE | {"messageId": "c1"}),
+        # Of Evolution API 1, with the time of the request.
+        ("MESSAGES_UPDATE", OLD_UPDATE, OLD_UPDATE | {"datetime": 1773027346012}),
         ("MESSAGES_UPDATE", MESSAGE | {"status": "READ"}, MESSAGE | {"status": "READ", "a": 1}),
     ],
 )

@@ -71,7 +71,8 @@ async def heard(client: httpx.AsyncClient) -> None:
         ("MESSAGES_UPSERT", message("B", GROUP, at=2000, message=picture, messageType="imageMessage")),
         ("SEND_MESSAGE", message("C", key=own, at=3000)),
         ("MESSAGES_UPDATE", {"keyId": "C", "remoteJid": ANA, "fromMe": True, "status": "DELIVERY_ACK"}),
-        ("MESSAGES_UPDATE", {"keyId": "C", "remoteJid": ANA, "fromMe": True, "status": "READ"}),
+        # As Evolution API 1 tells it.
+        ("MESSAGES_UPDATE", {"id": "C", "remoteJid": ANA, "fromMe": True, "status": "READ", "owner": "shop"}),
         ("MESSAGES_UPSERT", message("C", key=own, at=3000)),
         ("MESSAGES_UPSERT", message("D", "1@lid", key={"remoteJidAlt": ANA}, at=4000)),
         ("MESSAGES_UPSERT", {"key": {"id": 5}}),
