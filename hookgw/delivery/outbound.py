@@ -98,6 +98,7 @@ class OutboundHttp:
         )
         # One for all dialers: otherwise, each had as many threads.
         resolve = resolve or SystemResolver()
+        self.has_proxy = settings.proxy is not None
         self.names = resolve if isinstance(resolve, SystemResolver) else None
         dialer = partial(
             Dialer,

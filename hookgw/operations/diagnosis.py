@@ -54,6 +54,9 @@ _REACH_ADVICE = {
     Phase.CONNECT: "Start the receiver, or open its port for this machine.",
     Phase.TLS: "Renew or correct the receiver's certificate; for an authority of your own, set tls.ca.",
 }
+_PROXY_ADVICE = (
+    "Start the receiver, or correct delivery.proxy: it must run, and may connect to the receiver's port."
+)
 _REACH_CHECK = {
     None: CheckName.ADDRESS,
     Phase.RESOLVE: CheckName.DNS,
@@ -238,20 +241,28 @@ def _lane(
     if lane.waiting_until is not None:
         found += f" The next attempt is in {at_a_glance(lane.waiting_until - now)}."
     found += f" Last answer: {lane.last_error}"
-    advice = advice_for(lane, now) or _lane_advice(registration, lane, reach)
+    advice = advice_for(lane, now) or _lane_advice(gateway, registration, lane, reach)
     check = _of(registration, CheckName.LANE, CheckState.FAILED, found, advice)
     yield msgspec.structs.replace(check, delivery=skippable(lane) or UNSET)
 
 
-def _lane_advice(registration: Registration, lane: LaneStatistics, reach: Reach | None) -> str | None:
+def _lane_advice(
+    gateway: Gateway, registration: Registration, lane: LaneStatistics, reach: Reach | None
+) -> str | None:
     if lane.last_outcome is Outcome.UNREACHABLE and lane.has_reached:
         rate = f"{_command('update', registration)} --rate 5/s"
         return f"The receiver, or a proxy before it, is down or busy. If hookgw asks too much of it: {rate}"
     if not lane.has_reached and reach is not None:
         if reach.why:
-            return _REACH_ADVICE.get(reach.failed)
+            return _reach_advice(gateway, reach)
         return f"It accepts connections now. To try again at once: {_command('resume', registration)}"
     return _ADVICE.get(lane.last_outcome) if lane.last_outcome else None
+
+
+def _reach_advice(gateway: Gateway, reach: Reach) -> str | None:
+    if reach.failed is Phase.CONNECT and gateway.outbound.has_proxy:
+        return _PROXY_ADVICE
+    return _REACH_ADVICE.get(reach.failed)
 
 
 async def _reaches(gateway: Gateway, registrations: list[Registration]) -> dict[str, Reach]:
@@ -274,7 +285,7 @@ def _reach(gateway: Gateway, registration: Registration, reach: Reach | None) ->
             _REACH_CHECK.get(reach.failed, CheckName.REACH),
             CheckState.FAILED,
             reach.why,
-            _REACH_ADVICE.get(reach.failed),
+            _reach_advice(gateway, reach),
         )
         return
     many = "1 address" if reach.addresses == 1 else f"{reach.addresses} addresses"

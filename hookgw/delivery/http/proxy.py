@@ -92,7 +92,9 @@ def _check_status(proxy: Proxy, status: int) -> None:
     if 300 <= status <= 399 or status in (405, 501):
         raise ProxyFailed(f"{answered} to CONNECT: it is no HTTP proxy, or does not take CONNECT")
     if not 200 <= status <= 299:
-        raise ConnectionRefusedError(f"the proxy {answered}")
+        # Squid allows CONNECT to port 443 alone, unless told otherwise.
+        why = ": not allowed by its rules" if status == 403 else ""
+        raise ConnectionRefusedError(f"the proxy {answered}{why}")
 
 
 def _socks5_connect(proxy: Proxy, address: str, port: int) -> Handshake:

@@ -4,9 +4,11 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -14,10 +16,13 @@ import trustme
 
 from hookgw import Gateway
 from hookgw.testing import Receiver, answer
-from tests.api.conftest import KEY, open_client
+from tests.api.conftest import KEY, open_client, open_whole_gateway
 from tests.api.routes.test_events import one
+from tests.public.config import Settings
 from tests.public.kernel import DAY, PluginFailed, StorageUnavailable
 from tests.public.web import AppApplication as Application
+from tests.support.application import create_app
+from tests.support.proxies import Speak, http_proxy, open_proxy, saying
 
 TENANT = "the-key-of-the-shop"
 
@@ -144,6 +149,28 @@ async def test_a_receiver_is_examined_step_by_step(client: httpx.AsyncClient, ur
     found = await checks_of(client)
     assert found[check]["state"] == "failed"
     assert found[check]["advice"]
+
+
+@pytest.mark.parametrize("speak", [http_proxy, saying(b"HTTP/1.1 407 No\r\n\r\n")])
+async def test_behind_a_proxy_that_does_not_connect_not_the_receiver_alone_is_to_be_started(
+    settings: Settings, tmp_path: Path, nursery: trio.Nursery, speak: Speak
+) -> None:
+    async with open_proxy(speak) as proxy:
+        delivery = msgspec.structs.replace(settings.delivery, proxy=f"http://127.0.0.1:{proxy.port}")
+        behind = msgspec.structs.replace(settings, delivery=delivery)
+        async with (
+            open_whole_gateway(behind, base=tmp_path) as gateway,
+            open_client(create_app(gateway), nursery, apikey=KEY) as client,
+        ):
+            await client.post("/webhook/set/shop", json={"url": "http://127.0.0.1:1/hook"})
+            await client.post("/event/emit/shop", json=one())
+            with trio.fail_after(10):
+                while (found := await checks_of(client))["lane"]["state"] == "ok":
+                    pass
+    advice = (
+        "Start the receiver, or correct delivery.proxy: it must run, and may connect to the receiver's port."
+    )
+    assert [found[check]["advice"] for check in ("reach", "lane")] == [advice, advice]
 
 
 @pytest.mark.parametrize(

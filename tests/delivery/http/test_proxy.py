@@ -125,7 +125,11 @@ def test_http_responses_that_open_a_connection(answers: list[bytes]) -> None:
 @pytest.mark.parametrize(
     ("answers", "error", "reason"),
     [
-        ([b"HTTP/1.1 403 No\r\n\r\n"], ConnectionRefusedError, "the proxy answered 403 Forbidden"),
+        (
+            [b"HTTP/1.1 403 No\r\n\r\n"],
+            ConnectionRefusedError,
+            "the proxy answered 403 Forbidden: not allowed by its rules$",
+        ),
         ([b"HTTP/1.1 502 x\r\n\r\nbody"], ConnectionRefusedError, "the proxy answered 502 Bad Gateway"),
         ([b"HTTP/1.1 799 x\r\n\r\n"], ConnectionRefusedError, "the proxy answered 799"),
         (

@@ -135,7 +135,7 @@ async def test_a_proxy_is_not_asked_for_what_the_guard_refuses(scheme: str, spea
 @pytest.mark.parametrize(
     ("scheme", "speak", "reason"),
     [
-        ("http", http_proxy, "the proxy answered 403 Forbidden"),
+        ("http", http_proxy, "the proxy answered 403 Forbidden: not allowed by its rules"),
         ("socks5", socks5_proxy, "the proxy reported: connection refused"),
     ],
 )
