@@ -10,6 +10,8 @@ from hookgw.config.settings import UNIX
 
 # A provider gives one customer at least a /64, so single IPv6 addresses would not limit anyone.
 _CLIENT_BITS = 64
+NAME_THE_PROXY = "If this is a proxy in front of hookgw, add it to server.trusted_proxies."
+"""What to do if an address is at a limit that is meant for one client: behind a proxy, it is everybody's."""
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
 
 

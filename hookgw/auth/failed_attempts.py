@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import structlog
 
-from hookgw.auth.client_address import rate_limit_key
+from hookgw.auth.client_address import NAME_THE_PROXY, rate_limit_key
 from hookgw.auth.keyring import KeyHolder
 from hookgw.kernel.errors import TooManyRequests
 
@@ -98,4 +98,9 @@ class FailedKeyLimiter:
             window = self.windows[source] = _Window(now + self._length)
         window.failures += 1
         if window.failures == self._limit:
-            logger.warning("too many wrong keys", source=source, seconds=round(window.until - now))
+            logger.warning(
+                "too many wrong keys",
+                source=source,
+                seconds=round(window.until - now),
+                fix=NAME_THE_PROXY,
+            )

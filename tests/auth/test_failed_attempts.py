@@ -118,6 +118,7 @@ def test_it_is_logged_once_per_window(attempts: Attempts) -> None:
         attempts.time += WINDOW
         attempts.fail(times=LIMIT)
     assert [(log["source"], log["seconds"]) for log in logs] == [(HERE, 60)] * 2
+    assert "server.trusted_proxies" in logs[0]["fix"]  # behind a proxy, it is everybody's address
 
 
 def test_memory_is_bounded(attempts: Attempts) -> None:

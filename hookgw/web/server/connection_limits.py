@@ -12,7 +12,7 @@ from itertools import islice
 import structlog
 import trio
 
-from hookgw.auth.client_address import TrustedProxies, rate_limit_key
+from hookgw.auth.client_address import NAME_THE_PROXY, TrustedProxies, rate_limit_key
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import ServerSettings
 from hookgw.web.server.client_timeouts import ClientTimeouts, TimedConnection
@@ -59,12 +59,18 @@ class ConnectionLimits:
         """
         # Behind a proxy all clients have the proxy's address. An IPv6 client owns a whole /64.
         source = None if peer is None or self._proxies.trusts(peer) else rate_limit_key(peer)
-        if not (self._has_room_for(source) and self._has_room()):
+        is_own_limit = not self._has_room_for(source)
+        if is_own_limit or not self._has_room():
             self._crowded_out += 1
             now = trio.current_time()
             if now >= self._warn_from:  # a flood of connections must not become a flood of log lines
                 self._warn_from = now + _LOG_INTERVAL
-                logger.warning("connection refused, limit reached", client=peer, connections=len(self._taken))
+                logger.warning(
+                    "connection refused, limit reached",
+                    client=peer,
+                    connections=len(self._taken),
+                    **({"fix": NAME_THE_PROXY} if is_own_limit else {}),
+                )
             return False
         self._taken[connection] = source
         if source is not None:

@@ -153,6 +153,17 @@ async def test_refused_connections_are_logged_once_a_minute(mock_clock: MockCloc
     ] * 2
 
 
+@pytest.mark.parametrize(("most", "of_one", "is_named"), [(9, 1, True), (1, 9, False)])
+async def test_at_the_limit_of_one_address_the_log_says_to_name_a_proxy(
+    mock_clock: MockClock, most: int, of_one: int, is_named: bool
+) -> None:
+    hall = Hall(most, of_one)
+    hall.seated("")
+    with structlog.testing.capture_logs() as logs:
+        assert not hall.comes()
+    assert [("server.trusted_proxies" in log.get("fix", "")) for log in logs] == [is_named]
+
+
 async def test_half_of_the_open_files_stay_free(monkeypatch: pytest.MonkeyPatch) -> None:
     for soft, room in ((6, 3), (1, 1), (resource.RLIM_INFINITY, 5)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
