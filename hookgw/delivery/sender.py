@@ -92,6 +92,11 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         "The flow is off: turn it on. If it was deleted, register the URL of the new one.",
     ),
     (
+        frozenset({400}),
+        re.compile(rb"\AQueue is full"),
+        "The queue of Make is full: let the scenario run more often, then replay the dead letters.",
+    ),
+    (
         frozenset({410}),
         re.compile(rb"There is no scenario listening for this webhook"),
         "The scenario of Make is off: switch it on, then enable the webhook.",
@@ -100,6 +105,18 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         frozenset({404}),
         re.compile(rb"ERR_NGROK_3200"),
         "The tunnel of ngrok is closed: start it again. If it has a new URL then, register that.",
+    ),
+    # Express, and so Node-RED and NestJS.
+    (
+        frozenset({404}),
+        re.compile(rb"Cannot POST /"),
+        "It has no route for POST at this path. In Node-RED: deploy the flow, with POST in http in.",
+    ),
+    # Traefik knows no route to a container that does not run. Go's own servers say the same.
+    (
+        frozenset({404}),
+        re.compile(rb"\A404 page not found\s*\Z"),
+        "It has no such path, or Traefik has no route to it: correct the URL, or start it.",
     ),
 )
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."

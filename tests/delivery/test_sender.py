@@ -366,6 +366,26 @@ async def test_a_page_that_refuses_the_host_is_named(
             "The tunnel of ngrok is closed: start it again. If it has a new URL then, register that.",
         ),
         (
+            404,
+            b"<pre>Cannot POST /hook</pre>",
+            "It has no route for POST at this path. In Node-RED: deploy the flow, with POST in http in.",
+        ),  # Express, Node-RED
+        (
+            404,
+            b'{"message":"Cannot POST /hook","error":"Not Found","statusCode":404}',
+            "It has no route for POST at this path. In Node-RED: deploy the flow, with POST in http in.",
+        ),  # NestJS
+        (
+            404,
+            b"404 page not found\n",
+            "It has no such path, or Traefik has no route to it: correct the URL, or start it.",
+        ),
+        (
+            400,
+            b"Queue is full.",
+            "The queue of Make is full: let the scenario run more often, then replay the dead letters.",
+        ),
+        (
             403,
             b'<title>Sign In</title><form method="GET" action="/oauth2/start">',  # oauth2-proxy
             "It wants a login: exempt the URL from it.",
