@@ -48,6 +48,7 @@ from hookgw.connectors.messages import vcard_of as vcard_of
 from hookgw.connectors.messages import vcard_text as vcard_text
 from hookgw.connectors.options import check_names as check_names
 from hookgw.connectors.options import check_token as check_token
+from hookgw.connectors.options import defaults_for as defaults_for
 from hookgw.connectors.options import is_bare as is_bare
 from hookgw.connectors.options import read_options as read_options
 from hookgw.connectors.options import server_url as server_url

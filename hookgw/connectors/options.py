@@ -52,6 +52,24 @@ def check_names(options: Iterable[str], known: Iterable[str], complaint: str) ->
             raise ValueError(f"{complaint.format(name)}{', '.join(known)}")
 
 
+def defaults_for(
+    options: Mapping[str, Any], defaults: Mapping[str, Any], secrets: Iterable[str]
+) -> dict[str, Any]:
+    """Return the operator's defaults for an instance: without secrets, if its ``base_url`` is another server.
+
+    Who may set options of an instance would have the operator's secrets sent to a server of their choice.
+
+    Args:
+        options: of the instance, unchecked.
+        defaults: of the configuration; its ``base_url`` is the operator's server.
+        secrets: the names of what is for the operator's server alone.
+    """
+    given, operators = (server_url(str(one.get("base_url", "")).rstrip("/")) for one in (options, defaults))
+    if not options.get("base_url") or (given is not None and given == operators):
+        return {**defaults}
+    return {name: value for name, value in defaults.items() if name not in {*secrets}}
+
+
 def server_url(text: str) -> httpx.URL | None:
     """Return the URL of a server; ``None`` if nobody could connect there.
 

@@ -142,7 +142,8 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
     api_key = own.get("api_key")
     if not api_key:
         # The operator's key must not go to a server that somebody with the key of one instance has chosen ...
-        if defaults.api_key and base_url != _checked_url(defaults.base_url or base_url):
+        operators = {"base_url": defaults.base_url or base_url, "api_key": defaults.api_key}
+        if defaults.api_key and "api_key" not in kit.defaults_for(own, operators, ("api_key",)):
             raise Invalid.of(
                 "evolution.api_key_of_other_server",
                 "api_key is missing: that of {root} is only for its own base_url, so an instance "

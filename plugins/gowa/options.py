@@ -95,15 +95,12 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any], *, instan
     Raises:
         Invalid: an option is missing or wrong; the message names it, and the places where it can be set.
     """
-    base_url = options.get("base_url") or defaults.get("base_url")
-    if not base_url:
+    if not (options.get("base_url") or defaults.get("base_url")):
         raise Invalid.of(
             "gowa.base_url_missing", "Set base_url, the URL of the GOWA server, {places}.", places=_PLACES
         )
-    if base_url != defaults.get("base_url"):
-        # The operator's password is for the operator's server.
-        defaults = {}
-    found = kit.read_options({"device": instance, **defaults, **options}, Options)
+    usual = kit.defaults_for(options, defaults, ("user", "password"))
+    found = kit.read_options({"device": instance, **usual, **options}, Options)
     _check_url(found.base_url)
     if ":" in found.user or not (found.user + found.password).isprintable():
         raise Invalid.of(

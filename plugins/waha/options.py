@@ -99,15 +99,12 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Option
     Raises:
         Invalid: an option is missing or wrong; the message names it, and the places where it can be set.
     """
-    base_url = options.get("base_url") or defaults.get("base_url")
-    if not base_url:
+    if not (options.get("base_url") or defaults.get("base_url")):
         raise Invalid.of(
             "waha.base_url_missing", "Set base_url, the URL of the WAHA server, {places}.", places=_PLACES
         )
-    if base_url != defaults.get("base_url"):
-        # The operator's keys are for the operator's server.
-        defaults = {name: value for name, value in defaults.items() if name not in ("api_key", "hmac_key")}
-    found = kit.read_options({**defaults, **options}, Options)
+    usual = kit.defaults_for(options, defaults, ("api_key", "hmac_key"))
+    found = kit.read_options({**usual, **options}, Options)
     _check_url(found.base_url)
     check_token("api_key", found.api_key)
     return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))

@@ -122,15 +122,14 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
     number = given.get(_OF_AN_INSTANCE) or given.get("number")
     if isinstance(number, str | int) and not isinstance(number, bool):
         given[_OF_AN_INSTANCE] = str(number)
-    found = kit.read_options({**defaults, **given}, Options)
+    # The operator's token goes to the operator's Graph API alone.
+    usual = kit.defaults_for(given, {"base_url": Options().base_url, **defaults}, ("access_token",))
+    found = kit.read_options({**usual, **given}, Options)
     if found.phone_number_id and not _ID.fullmatch(found.phone_number_id):
         raise Invalid.of(
             "whatsapp_cloud.phone_number_id_form",
             "phone_number_id is the id of the number at Meta, which consists of digits.",
         )
-    if "access_token" not in given and found.base_url != defaults.get("base_url", Options().base_url):
-        # The operator's token goes to the operator's Graph API alone.
-        found = msgspec.structs.replace(found, access_token="")
     lacking = [name for name in NEEDED if not getattr(found, name)]
     if lacking:
         raise Invalid(missing(lacking))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hookgw import Invalid
-from hookgw.connectors import check_names, check_token, is_bare, read_options, server_url
+from hookgw.connectors import check_names, check_token, defaults_for, is_bare, read_options, server_url
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -50,6 +50,34 @@ def test_a_server_has_a_url(text: str) -> None:
 )
 def test_nobody_could_connect_there(text: str) -> None:
     assert server_url(text) is None
+
+
+OPERATORS = {"base_url": "https://chat.example", "api_key": "operator", "mode": "fast"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"base_url": ""}, {"base_url": "https://chat.example/"}, {"base_url": "https://CHAT.example:443"}],
+)
+def test_the_operators_server_gets_the_operators_secrets(options: dict[str, str]) -> None:
+    assert defaults_for(options, OPERATORS, ("api_key",)) == OPERATORS
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://chat.example",
+        "https://chat.example:8443",
+        "https://chat.example/x",
+        "https://chat.example.org",
+        "x",
+        5,
+    ],
+)
+def test_another_server_gets_none_of_them(url: object) -> None:
+    found = defaults_for({"base_url": url}, OPERATORS, ("api_key",))
+    assert found == {"base_url": "https://chat.example", "mode": "fast"}
+    assert defaults_for({"base_url": url}, {"api_key": "operator"}, ("api_key",)) == {}
 
 
 def test_a_token_fits_into_a_header_and_is_not_repeated() -> None:

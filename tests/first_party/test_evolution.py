@@ -552,6 +552,7 @@ async def test_options(connector: Connector) -> None:
     assert await check({}, **base, api_key="k") == ""
     assert await check({**base, "api_key": "k"}) == ""
     assert await check({**base, "api_key": "k"}, base_url="https://evolution.example/") == ""
+    assert await check({**base, "api_key": "k"}, base_url="https://EVOLUTION.example:443") == ""
     # The operator's key goes to the operator's server alone, and opens no instance of another name.
     assert "its own base_url" in await check({**base, "api_key": "k"}, base_url="https://attacker.example")
     assert "same name" in await check({**base, "api_key": "k"}, remote="victim")

@@ -295,6 +295,7 @@ def test_the_operators_password_is_for_the_operators_server() -> None:
     defaults = {"base_url": BASE_URL, "user": "u", "password": "p"}
     assert read_options({}, defaults, instance="shop").password == "p"
     assert read_options({"base_url": "https://other.example"}, defaults).password == ""
+    assert read_options({"base_url": f"{BASE_URL}/"}, defaults).password == "p"
     for options in ({"pasword": "p"}, {"base_url": 5}, {"password": "p"}, {"base_url": "x"}):
         with pytest.raises(ValueError, match=r"gowa|text|beside|URL"):
             check_defaults(options)

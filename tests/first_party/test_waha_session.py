@@ -450,6 +450,7 @@ async def test_options_that_cannot_work_are_refused() -> None:
     assert read_options({}, defaults).api_key == "secret"
     elsewhere = read_options({"base_url": "https://tenant.example"}, defaults)
     assert (elsewhere.api_key, elsewhere.hmac_key) == ("", "")
+    assert read_options({"base_url": f"{BASE_URL}/"}, defaults).api_key == "secret"
     assert {name for name, described in properties.items() if described.get("x-operator")} == {
         "base_url",
         "session",

@@ -270,6 +270,7 @@ async def test_the_operators_token_stays_with_the_operator() -> None:
     }
     own = {"phone_number_id": NUMBER, "base_url": "https://graph.facebook.com"}
     await cloud.check_options(own, public_url=None)
+    await cloud.check_options({**own, "base_url": "https://graph.facebook.com/"}, public_url=None)
     with pytest.raises(Invalid, match="access_token must be set"):
         await cloud.check_options({**own, "base_url": "https://evil.example"}, public_url=None)
     await cloud.check_options(

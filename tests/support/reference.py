@@ -155,7 +155,14 @@ PAGES = {
                 "save_state",
                 "schema_with",
             ],
-            "Options": ["read_options", "server_url", "is_bare", "check_token", "check_names"],
+            "Options": [
+                "read_options",
+                "defaults_for",
+                "server_url",
+                "is_bare",
+                "check_token",
+                "check_names",
+            ],
             "Requests": [
                 *("NetworkClient", "Refused", "Unreachable", "retry_after_of", "wait_after", "pause_after"),
                 "is_outage",
