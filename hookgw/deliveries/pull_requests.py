@@ -43,6 +43,9 @@ class Pull(msgspec.Struct, frozen=True, kw_only=True):
     after: str | None = None
 
 
+_USUAL = Pull()
+
+
 class Failure(msgspec.Struct, frozen=True):
     id: str
     reason: str
@@ -69,10 +72,10 @@ def parse_pull(body: Any) -> Pull:
     """Read the body of a pull. An unknown field is a mistake."""
     fields = Fields(("", as_object({} if body is None else body, "The body")))
     pull = Pull(
-        most=fields.read(whole_number(1, MOST_PULLED), 100, "max"),
-        wait=fields.read(duration(0, LONGEST_WAIT), 0.0, "wait"),
-        consumer=fields.read(_consumer, DEFAULT_CONSUMER, "consumer"),
-        lease=fields.read(duration(SHORTEST_LEASE, LONGEST_LEASE), 60.0, "lease"),
+        most=fields.read(whole_number(1, MOST_PULLED), _USUAL.most, "max"),
+        wait=fields.read(duration(0, LONGEST_WAIT), _USUAL.wait, "wait"),
+        consumer=fields.read(_consumer, _USUAL.consumer, "consumer"),
+        lease=fields.read(duration(SHORTEST_LEASE, LONGEST_LEASE), _USUAL.lease, "lease"),
         after=fields.pick(text_up_to(MAX_CURSOR), "after"),
     )
     fields.refuse_unknown("a pull")

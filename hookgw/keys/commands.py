@@ -64,29 +64,36 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def instances_option(meaning: str) -> Callable[..., Any]:
+    """Add an option that names instances, as ``instances``."""
+    return click.option(
+        "--instance",
+        "instances",
+        multiple=True,
+        callback=read_name,
+        shell_complete=complete_instances,
+        help=meaning,
+    )
+
+
+def rights_option(meaning: str) -> Callable[..., Any]:
+    """Add an option that names rights, as ``rights``: a list, or ``None`` for none."""
+    return click.option(
+        "--can", "rights", multiple=True, metavar="RIGHTS", callback=_read_rights, help=meaning
+    )
+
+
 def _read_rights(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
     return [word.strip() for one in given for word in one.split(",") if word.strip()] or None
 
 
 @key.command()
 @click.argument("name", callback=read_name)
-@click.option(
-    "--instance",
-    "instances",
-    multiple=True,
-    callback=read_name,
-    shell_complete=complete_instances,
-    help="The key belongs to this instance; repeated, it reaches these instances.",
-)
+@instances_option("The key belongs to this instance; repeated, it reaches these instances.")
 @tag_option("The key reaches the instances with this tag, also those made later; repeated, with all of them.")
-@click.option(
-    "--can",
-    "rights",
-    multiple=True,
-    metavar="RIGHTS",
-    callback=_read_rights,
-    help=f"What the key may do, separated by commas: {', '.join(Right)}, receive:LABEL.  "
-    "[default: what your key may]",
+@rights_option(
+    f"What the key may do, separated by commas: {', '.join(Right)}, receive:LABEL.  "
+    "[default: what your key may]"
 )
 @add_options(
     options_of(

@@ -8,8 +8,9 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.field_options import add_options, body_of, options_of
-from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
+from hookgw.command.names import tag_option, tags_of
 from hookgw.command.output import json_option, say, shown_as_json
+from hookgw.keys.commands import instances_option, rights_option
 from hookgw.keys.portal_fields import PORTAL_FIELDS
 
 
@@ -20,17 +21,8 @@ def portal() -> None:
 
 @portal.command()
 @tag_option("Accounts with this tag, for example tenant=acme. Repeat it: all must match.")
-@click.option(
-    "--instance",
-    "instances",
-    multiple=True,
-    callback=read_name,
-    shell_complete=complete_instances,
-    help="This instance. Repeat it for more.",
-)
-@click.option(
-    "--can", metavar="RIGHTS", help="What the link allows, such as read,replay,webhooks.  [default: read]"
-)
+@instances_option("This instance. Repeat it for more.")
+@rights_option("What the link allows, such as read,replay,webhooks.  [default: read]")
 @add_options(options_of(PORTAL_FIELDS, {}).values())
 @server_options
 @json_option
@@ -38,7 +30,7 @@ def link(
     client: Client,
     tags: tuple[str, ...],
     instances: tuple[str, ...],
-    can: str | None,
+    rights: list[str] | None,
     **fields: Any,
 ) -> None:
     """Print a link that opens the dashboard once, with these accounts alone.
@@ -49,7 +41,7 @@ def link(
     body = {
         "tags": tags_of(tags) or None,
         "instances": list(instances) or None,
-        "rights": [one.strip() for one in can.split(",")] if can else None,
+        "rights": rights,
     } | body_of(PORTAL_FIELDS, fields)
     made = client.call(
         "POST", "portal", "link", body={name: one for name, one in body.items() if one is not None}

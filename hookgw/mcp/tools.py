@@ -19,7 +19,7 @@ from hookgw.kernel.units import parse_duration
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.figures import Span
-from hookgw.records.tags import tag_texts
+from hookgw.records.tags import MOST_TAGS, tag_texts
 
 MOST_LISTED = 100
 """Items of a list in one answer: an assistant reads all of them."""
@@ -244,7 +244,7 @@ TOOLS = (
             tags={
                 "type": "object",
                 "additionalProperties": _text("The value of the tag."),
-                "maxProperties": 16,
+                "maxProperties": MOST_TAGS,
                 "description": 'Only with all of these tags, such as {"tenant": "acme"}.',
             },
             search=_text("Only if name, number, profile, connector, reason or a tag contains this text."),

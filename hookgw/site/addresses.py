@@ -8,6 +8,7 @@ from urllib.parse import urlencode, urlsplit
 from quart import request
 
 from hookgw.config.settings import ServerSettings
+from hookgw.web.auth import DASHBOARD_PATH
 
 _HOST = re.compile(r"[-.:\w\[\]]{1,255}", re.ASCII)
 
@@ -20,12 +21,12 @@ def local_path(path: str, *but: str) -> str:
     return path if is_plain and len(path) <= 2000 and not path.startswith(("//", *but)) else ""
 
 
-def page_address(prefix: str, status: int, *, is_open: bool) -> str:
+def page_address(status: int, *, is_open: bool) -> str:
     """Return the current page below the dashboard, for a form that leads back to it."""
     if status >= 400:
         return "/"  # the page of an error says the same of what exists and of what does not
     if not is_open:
-        return request.full_path.removeprefix(prefix).rstrip("?")
+        return request.full_path.removeprefix(DASHBOARD_PATH).rstrip("?")
     # Nothing of an address that may have a secret.
     page = "/portal" if request.path.endswith("/portal") else "/login"
     after = local_path(request.args.get("next", ""))

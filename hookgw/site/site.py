@@ -435,7 +435,7 @@ class Site:
             version=__version__,
             look=_look(),
             language=html_language(current_language()),
-            address=page_address(DASHBOARD_PATH, status, is_open=who is None),
+            address=page_address(status, is_open=who is None),
             **values,
         )
         headers = {"content-language": html_language(current_language()), "vary": f"accept-encoding, {VARY}"}

@@ -105,10 +105,10 @@ class Client(NetworkClient):
         """PUT JSON, and return the JSON object of the response."""
         return await self._call("PUT", _client_path(path), body=body)
 
-    async def relations(self, room: str, id_: str, relation: str, kind: str) -> dict[str, Any]:
-        """Return the newest events of a kind that relate to an event."""
-        parts = [quote(part, safe="") for part in (room, id_, relation, kind)]
-        path = "/_matrix/client/v1/rooms/{}/relations/{}/{}/{}".format(*parts)
+    async def reactions(self, room: str, id_: str) -> dict[str, Any]:
+        """Return the newest reactions to an event."""
+        parts = quote(room, safe=""), quote(id_, safe="")
+        path = "/_matrix/client/v1/rooms/{}/relations/{}/m.annotation/m.reaction".format(*parts)
         return await self._call("GET", path, query={"limit": "100"}, events=["/chunk/#"])
 
     async def upload(self, content: bytes, *, mimetype: str, file_name: str) -> str:

@@ -426,7 +426,7 @@ class Connection:
 
     async def own_reaction(self, room: str, id_: str) -> str | None:
         """Return the id of the account's reaction to a message, if there is one."""
-        answer = await self.client.relations(room, id_, "m.annotation", "m.reaction")
+        answer = await self.client.reactions(room, id_)
         for event in each(answer.get("chunk")):
             if event.get("sender") == self.user:
                 return text(event.get("event_id")) or None

@@ -24,7 +24,9 @@ async def test_instances_rights_and_where_it_leads_back(invoke: Invoke, server: 
         "--instance",
         "loja2",
         "--can",
-        "read, replay",
+        "read, replay,",
+        "--can",
+        "webhooks",
         "--return-url",
         "https://a.example/x",
     )
@@ -32,7 +34,7 @@ async def test_instances_rights_and_where_it_leads_back(invoke: Invoke, server: 
     assert json.loads(result.stdout) == MADE
     assert server.requests[0].json == {
         "instances": ["loja1", "loja2"],
-        "rights": ["read", "replay"],
+        "rights": ["read", "replay", "webhooks"],
         "returnUrl": "https://a.example/x",
     }
 

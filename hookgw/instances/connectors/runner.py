@@ -478,7 +478,7 @@ class Connectors(Collaborator):
         )
         self._restarts.failed(failure, wait, session.instance)
         with _logging_refusals(session):
-            await session.report_end(500)
+            await session.report_end()
         session.close_reason = f"{str(failure).removesuffix('.')}. It starts again after {wait:g} s."
 
     async def _close(self, session: ConnectorSession, reason: int = LOGGED_OUT) -> None:

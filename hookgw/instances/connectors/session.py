@@ -388,9 +388,9 @@ class ConnectorSession(Collaborator):
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
         await self._report(ConnectionState(state), int(reason), more, repeats=True)
 
-    async def report_end(self, reason: int) -> None:
+    async def report_end(self) -> None:
         """Report that hookgw has ended the connection, unless it was closed already."""
-        await self._report(ConnectionState.CLOSE, reason, {}, repeats=False)
+        await self._report(ConnectionState.CLOSE, 500, {}, repeats=False)
 
     async def _report(
         self, state: ConnectionState, reason: int, more: dict[str, Any], *, repeats: bool
