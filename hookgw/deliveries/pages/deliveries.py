@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 PAGE = 50
+"""Deliveries on a page."""
 LONGEST = 200
 """Characters of a field."""
 MOST_SUGGESTED = 10
-"""Deliveries on a page."""
 MOST_TICKED = 500
 """The most deliveries that are sent again by ticking them."""
 MOST_NAMED = 5
