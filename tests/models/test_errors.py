@@ -16,6 +16,7 @@ STATUS = {
     "ForeignKey": 403,
     "NotFound": 404,
     "Conflict": 409,
+    "TooManyKeys": 409,
     "TooLarge": 413,
     "KeyReused": 422,
     "UnsupportedContentEncoding": 415,
