@@ -160,6 +160,19 @@ def show_warnings(response: Mapping[str, Any]) -> None:
     say(*(_("Warning: {warning}", warning=warning) for warning in response.get("warnings") or ()), err=True)
 
 
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def ask_on_terminal(question: str, *, is_sure: bool) -> None:
+    """Ask before something is deleted that cannot be had back. Scripts, which have no terminal, go on.
+
+    Raises:
+        click.Abort: the answer is not yes.
+    """
+    if not is_sure and sys.stdin.isatty():
+        click.confirm(question, abort=True, err=True)
+
+
 def show_silent_nodes(nodes: str) -> None:
     """Print to standard error which nodes of a fleet a list lacks, if any."""
     if nodes:

@@ -13,12 +13,14 @@ from hookgw.command.fields import read_moment
 from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
 from hookgw.command.output import (
     Column,
+    ask_on_terminal,
     json_option,
     say,
     show_fields,
     show_table,
     shown_as_json,
     table_options,
+    yes_option,
 )
 from hookgw.kernel.language import gettext as _
 from hookgw.keys.fields import FIELDS
@@ -163,8 +165,10 @@ def list_(client: Client, instance: str | None) -> None:
 @key.command()
 @click.argument("name", callback=read_name)
 @instance_option
+@yes_option
 @server_options
-def revoke(client: Client, name: str, instance: str | None) -> None:
-    """Revoke a key. This takes effect at once."""
+def revoke(client: Client, name: str, instance: str | None, yes: bool) -> None:
+    """Revoke a key. This takes effect at once. On a terminal, it asks first."""
+    ask_on_terminal(_("Revoke {name!r}? Whoever uses it gets 401 at once.", name=name), is_sure=yes)
     client.call("DELETE", "key", "delete", instance, name)
     say(_("Revoked {name!r}.", name=name))

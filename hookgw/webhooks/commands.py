@@ -15,6 +15,7 @@ from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument, kinds_option, label_option, tag_option
 from hookgw.command.output import (
     Column,
+    ask_on_terminal,
     json_option,
     printable,
     say,
@@ -27,6 +28,7 @@ from hookgw.command.output import (
     shown_as_json,
     table_options,
     wants_json,
+    yes_option,
 )
 from hookgw.command.selection import page_options, time_options
 from hookgw.kernel.language import gettext as _
@@ -263,12 +265,22 @@ def find(client: Client, instance: str, label: str | None) -> None:
 
 @webhook.command()
 @of_registration
+@yes_option
 @server_options
-def delete(client: Client, instance: str, label: str | None) -> None:
+def delete(client: Client, instance: str, label: str | None, yes: bool) -> None:
     """Delete a registration.
 
-    Its pending deliveries become dead letters. If that takes long, the command shows the progress.
+    On a terminal, it asks first. Its pending deliveries become dead letters. If that takes long, the command
+    shows the progress.
     """
+    ask_on_terminal(
+        _(
+            "Delete the registration of {instance!r}{label_suffix}? Its pending deliveries become dead "
+            "letters.",
+            **_named(instance, label),
+        ),
+        is_sure=yes,
+    )
     deleted = client.call("DELETE", "webhook", "delete", instance, label)
     if "job" in deleted:
         follow_aloud(client, deleted["job"], "Dead letters")

@@ -1,6 +1,7 @@
 """What the commands print."""
 
 import errno
+import io
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import click
 import pytest
 from rich.cells import cell_len
 
+from hookgw.testing import Receiver
+from tests.cli.conftest import Invoke, says
 from tests.public.command import (
     Column,
     Failed,
@@ -173,3 +176,26 @@ def test_what_is_left_of_the_width_is_used() -> None:
 def test_a_time_that_is_none_is_shown_as_it_is() -> None:
     assert short_time("soon\x1b") == "soon�"
     assert len(short_time("2026-11-20T12:00:00.123Z")) == len("11-20 12:00:00")
+
+
+class Terminal(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "command", [("instance", "delete", "loja1"), ("webhook", "delete", "loja1"), ("key", "revoke", "crm")]
+)
+async def test_what_cannot_be_had_back_is_asked_for_on_a_terminal_alone(
+    invoke: Invoke, server: Receiver, command: tuple[str, ...]
+) -> None:
+    server.default = says({"status": "SUCCESS"})
+    for answer in (b"\n", b"n\n", b""):
+        result = await invoke(*command, input=Terminal(answer))
+        assert (result.exit_code, server.requests) == (1, [])
+        assert "? " in result.stderr
+    done = [await invoke(*command, input=Terminal(b"y\n"))]
+    done += [await invoke(*command, "--yes", input=Terminal()), await invoke(*command, input=b"")]
+    assert [one.exit_code for one in done] == [0, 0, 0]
+    assert len(server.requests) == 3
+    assert "? " not in done[1].stderr + done[2].stderr

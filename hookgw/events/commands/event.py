@@ -63,7 +63,11 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool) -> None:
     cannot be undone.
     """
     if not yes:
-        question = f"Erase everything about {remote_jid!r} from {instance!r}? This cannot be undone."
+        question = _(
+            "Erase everything about {remote_jid!r} from {instance!r}? This cannot be undone.",
+            remote_jid=remote_jid,
+            instance=instance,
+        )
         click.confirm(question, abort=True, err=True)
     erased = client.call("POST", "event", "erase", instance, body={"remoteJid": remote_jid})
     events, deliveries, warnings = erased["events"], erased["deliveries"], erased.get("warnings", [])

@@ -16,6 +16,7 @@ from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_connectors, instance_argument, tag_option, tags_of
 from hookgw.command.output import (
     Column,
+    ask_on_terminal,
     json_option,
     say,
     show_fields,
@@ -27,6 +28,7 @@ from hookgw.command.output import (
     shown_as_json,
     table_options,
     wants_json,
+    yes_option,
 )
 from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
@@ -346,12 +348,16 @@ def restart(client: Client, name: str) -> None:
 
 @instance.command()
 @instance_argument("name")
+@yes_option
 @server_options
-def delete(client: Client, name: str) -> None:
+def delete(client: Client, name: str, yes: bool) -> None:
     """Delete an instance, its registrations and its keys.
 
-    Its pending deliveries become dead letters. If that takes long, the command shows the progress.
+    On a terminal, it asks first. Its pending deliveries become dead letters. If that takes long, the command
+    shows the progress.
     """
+    question = _("Delete {name!r}, its registrations and its keys? This cannot be undone.", name=name)
+    ask_on_terminal(question, is_sure=yes)
     deleted = client.call("DELETE", "instance", "delete", name)
     if "job" in deleted:
         follow_aloud(client, deleted["job"], "Dead letters")
