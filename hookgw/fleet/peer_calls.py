@@ -8,7 +8,7 @@ for a while, its node is asked whether it can be reached. A living node may take
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -36,6 +36,7 @@ class _Call(Collaborator):
     shard: int | None
     scope: trio.CancelScope
     since: float
+    is_wanted: Callable[[], bool]
     moved: float | None = None
 
     def is_lost(self, view: FleetView, now: float) -> bool:
@@ -64,17 +65,20 @@ class PeerCalls:
         self._probed: set[int] = set()
 
     @contextmanager
-    def waiting(self, node: FleetMember, shard: int | None = None) -> Iterator[trio.CancelScope]:
+    def waiting(
+        self, node: FleetMember, shard: int | None = None, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[trio.CancelScope]:
         """Cancel the block when no answer of a node can be expected any more.
 
         Args:
             shard: of the call's instance; ``None`` if the call concerns the node itself.
+            is_wanted: whether somebody still wants the answer; it is asked with each look at the fleet.
 
         Returns:
             The block's scope: ``cancelled_caught`` says afterwards whether it was cancelled.
         """
         with trio.CancelScope() as scope:
-            call = _Call(node, shard, scope, trio.current_time())
+            call = _Call(node, shard, scope, trio.current_time(), is_wanted)
             self._calls.add(call)
             try:
                 yield scope
@@ -91,7 +95,7 @@ class PeerCalls:
                 now = trio.current_time()
                 slow: defaultdict[int, list[_Call]] = defaultdict(list)
                 for call in self._calls:
-                    if call.is_lost(self._node.view, now):
+                    if call.is_lost(self._node.view, now) or not call.is_wanted():
                         call.scope.cancel()
                     elif now >= call.since + PROBE_AFTER and not call.scope.cancel_called:
                         slow[call.node.generation].append(call)

@@ -468,6 +468,32 @@ async def test_what_runs_on_one_node_moves_with_its_shard(
     ]
 
 
+async def test_a_consumer_that_has_gone_leases_nothing_through_another_node(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.deliveries.pull.LOOK_EVERY", 0.1)
+    async with two_nodes(postgres, schema, tmp_path) as (a, b):
+        await a.call("POST", "/instance/create", {"instanceName": OF_A}, status=201)
+        await a.call("POST", f"/webhook/set/{OF_A}", {"url": "pull:"}, status=201)
+        (owner, other) = (a, b) if a.gateway.node.holds(OF_A) else (b, a)
+
+        async def until(waiting: int) -> None:
+            with trio.fail_after(20):
+                while owner.gateway.pulls.waiting(OF_A) != waiting:  # noqa: ASYNC110 -- it has no event
+                    await trio.sleep(0.01)
+
+        async with trio.open_nursery() as nursery:
+            fetch = {"consumer": "old", "wait": "60s"}
+            nursery.start_soon(other.call, "POST", f"/delivery/pull/{OF_A}", fetch)
+            await until(1)
+            nursery.cancel_scope.cancel()
+        await until(0)
+        event = {"event": "CALL", "data": {}, "id": "e1"}
+        await a.call("POST", f"/event/emit/{OF_A}", event, status=202)
+        found = await a.call("POST", f"/delivery/pull/{OF_A}", {"consumer": "new", "wait": "0s"})
+        assert [one["headers"]["webhook-id"] for one in found["deliveries"]] == ["e1"]
+
+
 async def test_a_receiver_fetches_from_any_node(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
