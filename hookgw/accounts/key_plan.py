@@ -83,11 +83,13 @@ class KeyPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         given: fields for its creation.
         value: the key; ``None`` to make one.
+        revoked: the stored key that goes.
     """
 
     planned: Change
     given: dict[str, Any] = {}
     value: str | None = None
+    revoked: Key | None = None
 
     __repr__ = repr_without("value")
 
@@ -154,7 +156,7 @@ def plan_keys(
             same += 1
     if prunes and document.name:
         plans += (
-            KeyPlan(planned=Change(action="delete", kind="key", name=key.name))
+            KeyPlan(planned=Change(action="delete", kind="key", name=key.name), revoked=key)
             for key in stored.values()
             if key.declared_by == document.name and key.name not in document.keys
         )

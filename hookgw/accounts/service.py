@@ -374,9 +374,17 @@ async def change_keys(
         except Unauthorized:
             raise  # the caller's own key is gone
         except HookgwError as error:
-            if isinstance(error, TooManyKeys) and pending and pending[-1].planned.action == "delete":
-                # There is no room for both, so one that is to be revoked goes first.
-                pending.extendleft((plan, pending.pop()))
+            former = None
+            if isinstance(error, TooManyKeys):
+                former = pending[-1] if pending and pending[-1].revoked is not None else None
+            elif plan.value is not None:
+                former = next(
+                    (one for one in pending if one.revoked and keys.has_value(one.revoked, plan.value)), None
+                )
+            if former is not None:
+                # There is no room for both, or a key with the same value gets another name: it goes first.
+                pending.remove(former)
+                pending.extendleft((plan, former))
                 continue
             known = next((one for one in keys.list(None, seen_by=holder) if one.name == planned.name), None)
             is_made = plan.value is not None and known is not None and keys.has_value(known, plan.value)

@@ -607,6 +607,16 @@ async def test_keys_that_replace_others_need_no_room_beside_them(
     assert [one.name for one in gateway.keys.list(None) if one.is_limited] == ["a3", "b3", "c3"]
 
 
+async def test_a_key_gets_another_name(api: Api, gateway: Gateway) -> None:
+    value = "v" * 40
+    await api.apply({"name": "acme", "keys": {"old": {"value": value}}})
+    applied = await api.apply({"name": "acme", "keys": {"new": {"value": value}}}, prune="true")
+    assert (applied["failed"], shown(applied)) == (0, ["+ new", "- old"])
+    holder = gateway.keys.holder_of(value)
+    assert holder is not None
+    assert holder.key.name == "new"
+
+
 async def test_a_document_that_was_applied_in_part_is_completed(api: Api, gateway: Gateway) -> None:
     instances: Any = DOCUMENT["instances"]
     await gateway.instances.create("loja2", integration="simulator")
