@@ -114,6 +114,7 @@ async def test_a_group_has_no_persons_name(group: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "key",
     [
+        {"chat": "@ana:x", "participant": "@ana:x"},
         {"participant": "55@s.whatsapp.net"},
         {"participant": "55:12@s.whatsapp.net"},
         {"participant": "55@c.us"},
@@ -125,12 +126,13 @@ async def test_a_group_has_no_persons_name(group: dict[str, str]) -> None:
     ],
 )
 async def test_a_person_who_is_named_twice_is_no_group(key: dict[str, Any]) -> None:
-    written = message("55@s.whatsapp.net", "Ana", **key)
+    person = key.get("chat", "55@s.whatsapp.net")
+    written = message(**{**key, "chat": person}, name="Ana")
     (chat,) = await chats(written)
     assert (chat.is_group, chat.name) == (False, "Ana")
     assert "remoteJidAlt" not in chat.last_message.key
     (contact,) = await contacts(written)
-    assert (contact.jid, contact.name, contact.is_group) == ("55@s.whatsapp.net", "Ana", False)
+    assert (contact.jid, contact.name, contact.is_group) == (person, "Ana", False)
 
 
 async def test_status_posts_are_no_contact() -> None:

@@ -254,6 +254,18 @@ async def test_a_fault_in_a_call_ends_only_the_call() -> None:
         await service.send("shop", HI)
 
 
+@pytest.mark.parametrize(
+    "key", [None, "m1", {}, {"id": 5, "remoteJid": "55@fake"}, {"id": "", "remoteJid": "x"}]
+)
+async def test_what_a_connector_names_badly_is_an_event_all_the_same(key: Any) -> None:
+    connector = Slow()
+    connector.extra = {"key": key}
+    connector.free.set()
+    async with connected(connector) as world:
+        sent = await service_of(world).send("shop", HI)
+        assert (world.intake.kinds[-1], world.intake.events[-1].data) == ("SEND_MESSAGE", sent)
+
+
 async def test_a_presence_may_take_as_long_as_it_is_shown() -> None:
     class Typing(FakeConnector):
         async def set_presence(

@@ -102,6 +102,8 @@ def test_what_alone_is_over_a_limit_of_a_tag_will_never_pass() -> None:
     with pytest.raises(TooLarge, match=r"limits.tags.tenant.deliveries \(10\) on its own"):
         pending.check({**of("a1", 6), **of("a2", 6)})
     pending.check({**of("a1", 8), **of("b1", 10), **of("none", 1_000_000)})
+    with pytest.raises(TooLarge, match=r"limits.tags.tenant.bytes \(10\) on its own"):
+        backlog({"a1": "acme", "a2": "acme"}, size=10).check({**of("a1", 1, 6), **of("a2", 1, 6)})
 
 
 def test_an_instance_without_the_tag_has_no_such_limit() -> None:
