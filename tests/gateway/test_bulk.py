@@ -331,6 +331,35 @@ async def test_a_replay_of_one_instance_is_paused_resumed_and_cancelled(
     assert (await gateway.deliveries.replay("loja1", DeliverySelection(since=0.0))) is not None
 
 
+async def test_a_cancellation_that_is_cancelled_leaves_the_rest_pending(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steps, "STEP", 1)
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0)
+    hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
+    await hookgw_gateway.register(f"{hookgw_receiver.url}loja1", instance="loja1")
+    ids = [(await hookgw_gateway.emit("CALL", {}, instance="loja1")).id for _ in range(3)]
+    await hookgw_gateway.settled()
+    gateway, held = hookgw_gateway.gateway, Held(monkeypatch, hookgw_gateway, "loja1", first=1)
+    job = await gateway.deliveries.cancel("loja1", DeliverySelection())
+    await held.begun.wait()
+    await order(hookgw_gateway, JobOrder.CANCEL, "loja1")
+    held.go_on.set()
+    while gateway.jobs.running_here(job.id) is not None:
+        await pass_time(hookgw_clock)
+    found = gateway.jobs.find(job.id)
+    assert found is not None
+    assert (found.is_cancelled, found.done, gateway.backlog.count) == (True, 1, 2)
+    hookgw_receiver.default = answer()
+    hookgw_receiver.requests.clear()
+    hookgw_clock.jump(2000)
+    await hookgw_gateway.settled()
+    assert received(hookgw_receiver) == {"loja1": ids[1:]}
+
+
 async def test_pending_deliveries_of_several_instances_are_cancelled(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,

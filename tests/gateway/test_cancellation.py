@@ -20,7 +20,7 @@ from tests.gateway.test_pending import KIND, emit
 from tests.public.core import PendingDeliveries
 from tests.public.kernel import StorageUnavailable, TooManyRequests
 from tests.public.records import AuditEntry, DeliverySelection, Ordering
-from tests.public.store import DeliveryQuery
+from tests.public.store import AuditQuery, DeliveryQuery
 from tests.support.disks import refuse
 from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT
@@ -115,6 +115,7 @@ async def test_an_attempt_in_flight_is_waited_for(
     first = DeliveryState.DELIVERED if status == 200 else DeliveryState.DEAD
     assert await states(hookgw_gateway) == dict.fromkeys(ids, DeliveryState.DEAD) | {ids[0]: first}
     assert hookgw_receiver.ids == ids[:1]
+    assert len((await gateway.audit.list(AuditQuery(action="delivery.cancel"))).entries) == 1
     await emit(hookgw_gateway, 1, first=3)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [ids[0], "shop-3"]
