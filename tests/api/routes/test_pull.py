@@ -330,7 +330,12 @@ async def test_a_pull_that_is_wrong(body: Any, client: httpx.AsyncClient) -> Non
     "body",
     [
         *({}, {"consumer": "a"}, {"cursor": 5}, {"ids": "dlv_1"}, {"failed": ["dlv_1"]}, {"ids": ["17"]}),
-        *({"failed": [{"reason": "x"}]}, {"cursor": "q"}, {"ids": []}),
+        *(
+            {"failed": [{"reason": "x"}]},
+            {"failed": [{"id": "dlv_1", "why": "x"}]},
+            {"cursor": "q"},
+            {"ids": []},
+        ),
     ],
 )
 async def test_an_acknowledgement_that_is_wrong(body: Any, client: httpx.AsyncClient) -> None:
