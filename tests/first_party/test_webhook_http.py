@@ -98,6 +98,20 @@ async def test_the_receiver_gets_the_bytes_and_the_id(
     assert envelope["data"]["data"]["fileLength"] == 18446744073709551615
 
 
+async def test_a_sender_that_only_takes_a_url_proves_itself_by_what_is_in_it(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    basic = base64.b64encode(b"gateway:a-long-secret").decode()
+    proof = {"header": "authorization", "value": f"Basic {basic}"}
+    url = await connect(client, hookgw_receiver, kind="ORDER_PAID", **proof)
+    signed_in = httpx.BasicAuth("gateway", "a-long-secret")  # as a URL with both is sent
+    for auth, status in ((httpx.BasicAuth("gateway", "wrong"), 401), (signed_in, 200)):
+        answer = await client.post(url, json={"number": 17}, auth=auth, headers={"apikey": ""})
+        assert answer.status_code == status
+    [request] = await hookgw_receiver.wait_for(1)
+    assert request.json["data"] == {"number": 17}
+
+
 async def test_a_kind_of_the_configuration_takes_any_json(
     client: httpx.AsyncClient, hookgw_receiver: Receiver
 ) -> None:
