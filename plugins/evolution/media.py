@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from hookgw import MediaSink, NetworkRefused, NotFound, Session, TooLarge
-from hookgw.connectors import REQUEST_TIMEOUT, chunks_of, mapping, number, text
+from hookgw.connectors import REQUEST_TIMEOUT, any_number, chunks_of, mapping, text
 
 from .client import Client
 
@@ -47,10 +47,7 @@ def file_of(data: Any) -> dict[str, Any] | None:
 
 def size_of(content: dict[str, Any]) -> int:
     """Return the bytes of a file; 0 if they are not known."""
-    length = content.get("fileLength")  # protobuf's 64 bits in JSON: a text, or two halves
-    if isinstance(length, dict):
-        return (number(length.get("high")) or 0) * 2**32 + (number(length.get("low")) or 0)
-    return number(length) or 0
+    return max(int(any_number(content.get("fileLength")) or 0), 0)
 
 
 def with_link(data: Any, content: dict[str, Any], session: Session) -> Any:

@@ -617,6 +617,19 @@ async def test_a_file_that_is_too_large_for_an_event_gets_a_link_or_a_reason(
     assert f"{session.base64_limit:,}" in missing["reason"]
 
 
+async def test_a_file_of_gigabytes_is_not_asked_for(
+    connector: Connector, session: FakeSession, evolution: Evolution
+) -> None:
+    session.options["media_links"] = False
+    session.wants_files = True
+    # JavaScript's halves are 32 bits with a sign.
+    message = picture({"low": 2_500_000_000 - 2**32, "high": 0, "unsigned": True})
+    async with connected(connector, session):
+        _, raised = await receive_file(session, evolution, b"", message)
+    assert "2,500,000,000" in raised["mediaUnavailable"]["reason"]
+    assert evolution.calls_of("POST chat/getBase64FromMediaMessage") == []
+
+
 async def test_a_file_that_evolution_api_does_not_hand_out_holds_nothing_up_for_long(
     connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
