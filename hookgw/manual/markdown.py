@@ -35,7 +35,14 @@ _COLOURS = (
     (Kind.Literal.Number, "n"),
 )
 """The class of a kind of token; other kinds have the colour of the text."""
-_LEXERS = {"sh": "bash", "js": "javascript", "haproxy": "text", "caddyfile": "text", "": "text"}
+_LEXERS = {
+    "sh": "bash",
+    "js": "javascript",
+    "haproxy": "text",
+    "caddyfile": "text",
+    "envoy": "yaml",
+    "": "text",
+}
 _SHOWN = {"sh": "Shell", "js": "JavaScript", "javascript": "JavaScript", "json": "JSON", "yaml": "YAML"}
 _OUTSIDE = ("plugins/", "tests/")
 """Links to code lead nowhere in a manual, so it shows them as text."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,13 @@ from tests.support.ports import free_port
 from tests.support.processes import PATIENCE, started
 
 PAGE = Path(__file__).parents[2] / "docs/operations.md"
-PROGRAMS = {"nginx": "nginx", "caddyfile": "caddy", "haproxy": "haproxy", "apache": "apache2"}
+PROGRAMS = {
+    "nginx": "nginx",
+    "caddyfile": "caddy",
+    "haproxy": "haproxy",
+    "apache": "apache2",
+    "envoy": "envoy",
+}
 """The program of each example, by the language of its block."""
 _APACHE_MODULES = (
     *(
@@ -48,7 +55,8 @@ def example(language: str) -> str:
 
 def find_program(language: str) -> str | None:
     """Return the path of the program that reads an example; ``None`` if it is not installed."""
-    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
+    # Beside this Python is what pip has installed: Envoy.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""), "/usr/sbin"))
     return shutil.which(PROGRAMS[language], path=path)
 
 
@@ -73,6 +81,7 @@ def front(language: str, folder: Path, gateway: str) -> Iterator[str]:
     key.write_bytes(certificate.private_key_pem.bytes())
     pem.write_bytes(chain + (certificate.private_key_pem.bytes() if language == "haproxy" else b""))
     text = example(language).replace("127.0.0.1:8080", gateway).replace("/etc/ssl", str(folder))
+    text = text.replace("port_value: 8080", f"port_value: {gateway.rpartition(':')[2]}")
     arguments, file = _COMMANDS[language](text, folder, port)
     env = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
     url = f"https://localhost:{port}"
@@ -145,4 +154,12 @@ def _apache(text: str, folder: Path, port: int) -> tuple[list[str], Path]:
     return ["-D", "FOREGROUND", "-f"], file
 
 
-_COMMANDS = {"nginx": _nginx, "caddyfile": _caddy, "haproxy": _haproxy, "apache": _apache}
+def _envoy(text: str, folder: Path, port: int) -> tuple[list[str], Path]:
+    text = text.replace("address: 0.0.0.0, port_value: 443", f"address: 127.0.0.1, port_value: {port}")
+    file = folder / "envoy.yaml"
+    file.write_text(text)
+    # By their number, several on one machine would share memory.
+    return ["--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error", "-c"], file
+
+
+_COMMANDS = {"nginx": _nginx, "caddyfile": _caddy, "haproxy": _haproxy, "apache": _apache, "envoy": _envoy}
