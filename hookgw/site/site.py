@@ -329,12 +329,17 @@ class Site:
     @property
     def session_token(self) -> str:
         """The token in the session cookie of the current request; empty without one."""
-        return self.cookies.get(SESSION, request.headers.get("cookie", ""))
+        return self._cookie(SESSION)
 
     @property
     def visit(self) -> str:
         """The token in the cookie that protects forms without a session; empty without one."""
-        return self.cookies.get(VISIT, request.headers.get("cookie", ""))
+        return self._cookie(VISIT)
+
+    def _cookie(self, name: str) -> str:
+        # Browsers send cookies one by one over HTTP/2 and HTTP/3. Not every proxy joins them again (RFC 9113,
+        # section 8.2.3).
+        return self.cookies.get(name, "; ".join(request.headers.getlist("cookie")))
 
     async def read_form(self, token: str) -> Form:
         """Read the form of the current request.

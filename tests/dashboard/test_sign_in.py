@@ -157,6 +157,13 @@ async def test_a_cookie_that_did_not_come_back_is_explained(visitor: Browser) ->
     assert "server.base_path" in refused.text
 
 
+async def test_cookies_may_come_in_several_lines(browser: Browser, url: str) -> None:
+    lines = [("cookie", "hookgw_look=dark"), ("cookie", browser.session), ("cookie", "other=1")]
+    async with httpx.AsyncClient(base_url=url) as http:
+        page = await http.get("/dashboard/instances", headers=lines)
+    assert page.status_code == 200
+
+
 async def test_a_login_ends_the_session_whose_cookie_it_replaces(browser: Browser, url: str) -> None:
     former = browser.session
     async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
