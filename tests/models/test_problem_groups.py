@@ -140,6 +140,14 @@ def test_the_cause_of_a_failure(outcome: Outcome | None, error: str | None, caus
         ),
         (
             (
+                "No connection to port 443 of {} through the proxy proxy.lan:80: 192.0.2.1: the proxy "
+                "answered 400 Bad Request: it may be no HTTP proxy; 192.0.2.2: the proxy answered 400 Bad "
+                "Request: it may be no HTTP proxy."
+            ),
+            "The proxy proxy.lan:80 cannot be used",
+        ),
+        (
+            (
                 "No connection to port 443 of {}: 192.0.2.1: Network is unreachable; "
                 "2001:db8::1: Network is unreachable."
             ),

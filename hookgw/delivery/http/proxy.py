@@ -22,6 +22,7 @@ MAX_PROXY_HEAD = 16 * 2**10
 
 Handshake = Generator[bytes, bytes, None]
 
+_PERHAPS_NO_PROXY = ": it may be no HTTP proxy"
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
 _NO_CREDENTIALS, _PASSWORD = 0, 2
 # In the words of RFC 1928, section 6, which is what people search for.
@@ -93,7 +94,10 @@ def _check_status(proxy: Proxy, status: int) -> None:
         raise ProxyFailed(f"{answered} to CONNECT: it is no HTTP proxy, or does not take CONNECT")
     if not 200 <= status <= 299:
         # Squid allows CONNECT to port 443 alone, unless told otherwise.
-        why = ": not allowed by its rules" if status == 403 else ""
+        # 400 is that of nginx, Caddy, HAProxy and Varnish. But a proxy may say so of IPv6 alone.
+        why = {403: ": not allowed by its rules", 400: _PERHAPS_NO_PROXY, 404: _PERHAPS_NO_PROXY}.get(
+            status, ""
+        )
         raise ConnectionRefusedError(f"the proxy {answered}{why}")
 
 

@@ -137,6 +137,16 @@ def test_http_responses_that_open_a_connection(answers: list[bytes]) -> None:
             ProxyFailed,
             "answered 301 Moved Permanently to CONNECT: it is no HTTP proxy",
         ),
+        (
+            [b"HTTP/1.1 400 x\r\n\r\n"],
+            ConnectionRefusedError,
+            "the proxy answered 400 Bad Request: it may be no HTTP proxy$",
+        ),
+        (
+            [b"HTTP/1.1 404 x\r\n\r\n"],
+            ConnectionRefusedError,
+            "the proxy answered 404 Not Found: it may be no HTTP proxy$",
+        ),
         ([b"HTTP/1.1 405 x\r\n\r\n"], ProxyFailed, "405 Method Not Allowed to CONNECT: it is no HTTP proxy"),
         ([b"HTTP/1.1 501 x\r\n\r\n"], ProxyFailed, "501 Not Implemented to CONNECT: it is no HTTP proxy"),
         (
