@@ -204,6 +204,7 @@ def _prepare_streams() -> None:
         encoding, errors = out.encoding, out.errors
         out.detach()
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=True)
+        sys.__stdout__ = sys.stdout  # type: ignore[misc]  # of it, shutil asks how wide the terminal is
     # On Windows, a pipe has the encoding of the system, which lacks most of what people write in messages.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":

@@ -321,8 +321,9 @@ def short_duration(seconds: float) -> str:
 
 def show_next_page(page: Mapping[str, Any]) -> None:
     if page["cursor"]:
-        # To standard error, so that a pipe gets only the table.
-        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
+        # To standard error, so that a pipe gets only the table. Whether there are more is not known: a search
+        # through a long history also ends a page, perhaps an empty one.
+        say(_("This is not the end. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
 
 
 def show_fields(fields: Mapping[str, object]) -> None:

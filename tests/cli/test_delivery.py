@@ -40,7 +40,15 @@ async def test_list_prints_a_page_and_how_to_get_the_next(invoke: Invoke, server
     assert [request.target for request in server.requests] == ["/delivery/list/loja1?limit=1"]
     row = result.stdout.splitlines()[-1].split()
     assert row == ["dlv_7", "dead", "CALL", "crm", "2", "2026-11-20T12:00:00.000Z", "msg_1"]
-    assert result.stderr == "There are more. For the next page, add: --cursor dlv_7\n"
+    assert result.stderr == "This is not the end. For the next page, add: --cursor dlv_7\n"
+
+
+async def test_a_page_of_a_search_that_found_nothing_yet_does_not_say_that_there_are_more(
+    invoke: Invoke, server: Receiver
+) -> None:
+    server.default = says({"deliveries": [], "cursor": "dlv_9"})
+    result = await invoke("delivery", "list", "loja1", "--text", "oi")
+    assert result.stderr == "This is not the end. For the next page, add: --cursor dlv_9\n"
 
 
 async def test_list_passes_on_every_filter(invoke: Invoke, server: Receiver) -> None:

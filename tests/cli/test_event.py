@@ -106,7 +106,7 @@ async def test_list_says_what_is_missing(invoke: Invoke, server: Receiver) -> No
     assert result.stderr.splitlines() == [
         "Events accepted after 2026-11-20T12:00:00.000Z are not listed yet. Try again soon.",
         "The search came to events of 2026-11-20T11:00:00.000Z.",
-        "There are more. For the next page, add: --cursor c.1.2",
+        "This is not the end. For the next page, add: --cursor c.1.2",
     ]
     result = await invoke("event", "list", "loja1", "--json")
     assert json.loads(result.stdout) == page

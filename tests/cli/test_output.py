@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+import termios
 from functools import partial
 from pathlib import Path
 
@@ -101,6 +102,29 @@ main(["apply", "--schema"])
         )
     assert done.returncode == 1
     assert done.stderr == b"Error: Standard output cannot be written: File too large.\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_tables_are_as_wide_as_the_terminal_also_without_buffers(unbuffered: str) -> None:
+    run = """
+from hookgw.command.group import main
+from hookgw.command.output import available_width
+main(["--version"], standalone_mode=False)
+print(available_width())
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    terminal, end = os.openpty()
+    termios.tcsetwinsize(end, (24, 132))
+    with os.fdopen(terminal, "rb") as shown:
+        subprocess.run(
+            [sys.executable, "-c", run],
+            stdout=end,
+            env={**environment, "PYTHONUNBUFFERED": unbuffered},
+            check=True,
+        )
+        assert [shown.readline().split()[-1:] for _ in range(2)][1] == [b"132"]
+        os.close(end)
 
 
 def test_a_closed_standard_output_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from hookgw.command.output import Column, say, show_table, shown_as_json, table_
 from hookgw.kernel.language import gettext as _
 
 COLUMNS = (
-    Column("id", least=None, drop=3),
+    Column("id", least=None),
     Column("problem", least=16, wraps=True),
     Column("loss", least=None),
     Column("webhooks", least=None, right=True, drop=2),
-    Column("accounts", least=None, right=True, drop=2),
+    Column("accounts", least=None, right=True, drop=3),
     Column("pending", least=None, right=True),
     Column("since", least=None, is_time=True, drop=1),
     Column("muted until", least=None, is_time=True, drop=1),
