@@ -7,6 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -116,6 +117,9 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
     failed = [one for one in results if _is_failed(one)]
     if not shown_as_json({**plan, "dryRun": False, "changes": results, "failed": len(failed)}):
         _report(file, results, failed)
+    if unknown := sum(one["state"] == "planned" and not _is_failed(one) for one in results):
+        things = ngettext("{n} change", "{n} changes", unknown)
+        raise Failed(_("Stopped: {things} may not be done. Apply the file again.", things=things))
     if failed:
         raise Failed(
             _(
@@ -140,7 +144,7 @@ def _report(file: AccountsFile, results: Sequence[Change], failed: Sequence[Chan
     say(
         _(
             "{things} done, {count} failed.",
-            things=ngettext("{n} change", "{n} changes", len(results) - len(failed)),
+            things=ngettext("{n} change", "{n} changes", sum(one["state"] == "done" for one in results)),
             count=len(failed),
         ),
         err=True,
@@ -238,9 +242,22 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _carry_out(client: Client, file: AccountsFile, changes: Sequence[Change]) -> list[Change]:
-    """Carry a plan out, in parts. Return every change as it went."""
+    """Carry a plan out, in parts. Return every change as it went: after Ctrl-C, the rest is still planned."""
     results = {_id(one): one for one in changes}
     progress = _Progress(len(changes))
+    with suppress(KeyboardInterrupt):
+        _carry_out_parts(client, file, changes, results, progress)
+    progress.end()
+    return list(results.values())
+
+
+def _carry_out_parts(
+    client: Client,
+    file: AccountsFile,
+    changes: Sequence[Change],
+    results: dict[_Id, Change],
+    progress: _Progress,
+) -> None:
     names = list(dict.fromkeys(one["name"] for one in changes if one["kind"] != "key" and _is_made(one)))
     for part in _parts(names):
         instances = {name: file.body["instances"][name] for name in part}
@@ -260,8 +277,6 @@ def _carry_out(client: Client, file: AccountsFile, changes: Sequence[Change]) ->
         missing = {one["name"] for one in keys if one["action"] == "create" and _is_failed(results[_id(one)])}
         rest = {name: one for name, one in (file.body.get("keys") or {}).items() if name not in missing}
         _try(client, {**file.body, "keys": rest}, removals, results, progress, prune="true")
-    progress.end()
-    return list(results.values())
 
 
 def _is_made(change: Change) -> bool:

@@ -18,6 +18,7 @@ from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 from tests.public.accounts import KeyPlace
 from tests.public.app import open_gateway
+from tests.public.command import Client
 from tests.public.config import AuthSettings, ServerSettings, Settings, StorageSettings, read_yaml
 from tests.public.kernel import Size
 from tests.public.web import serve
@@ -218,6 +219,29 @@ async def test_what_is_wrong_with_many_parts_is_told_once(invoke: Invoke, gatewa
         "Warning: loja0/crm, loja1/crm, loja2/crm, loja3/crm, loja4/crm and 3 more: url: The host crm.example"
     )
     assert result.stderr.count("Failed: ") == 1
+
+
+async def test_ctrl_c_says_how_much_is_done_and_what_to_do(
+    invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("instances:\n" + "".join(f"  loja{number}: {{}}\n" for number in range(60)))
+    call, calls = Client.call, list[object]()
+
+    def interrupted(self: Client, *args: Any, **given: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 3:  # after the plan and the first part
+            raise KeyboardInterrupt
+        return call(self, *args, **given)
+
+    monkeypatch.setattr(Client, "call", interrupted)
+    result = await invoke("apply", "-f", str(FILE), "--yes")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-2:] == [
+        "50 changes done, 0 failed.",
+        "Error: Stopped: 10 changes may not be done. Apply the file again.",
+    ]
+    result = await invoke("apply", "-f", str(FILE), "--yes")
+    assert result.stderr.splitlines()[-1] == "10 changes done, 0 failed."
 
 
 async def test_a_conflict_counts_beside_a_change_of_the_same_instance(
