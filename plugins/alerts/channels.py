@@ -163,10 +163,11 @@ def _request(
 def _send_mail(channel: Email, title: str, text: str, opened: list[Any], is_over: threading.Event) -> None:
     # Imported here: most gateways send no mail.
     import smtplib
-    import ssl
     from email.message import EmailMessage
     from email.policy import default
     from email.utils import formatdate, make_msgid
+
+    from hookgw.delivery.http.client_tls import mail_ssl_context
 
     message = EmailMessage(default.clone(cte_type="7bit"))  # RFC 6152: not every server takes 8 bits
     message["From"], message["To"] = channel.sender, ", ".join(channel.to)
@@ -175,7 +176,7 @@ def _send_mail(channel: Email, title: str, text: str, opened: list[Any], is_over
     message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain or "localhost")
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no answer from a vacation responder
     message.set_content(text or title)
-    context = ssl.create_default_context()
+    context = mail_ssl_context()
     port = channel.port or {"starttls": 587, "tls": 465, "none": 25}[channel.tls]
     try:
         if channel.tls == "tls":

@@ -226,6 +226,20 @@ async def test_email(tmp_path: Path, authority: trustme.CA, tls: str) -> None:
     assert ("STARTTLS" in box.commands) == (tls == "starttls")
 
 
+async def test_a_mail_server_is_trusted_by_the_rules_for_receivers_on_every_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own certificate is listed, but not the authority's: before 3.13, Python alone would refuse it."""
+    certificate = trustme.CA().issue_cert("localhost")
+    certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate.configure_cert(context)
+    channel = {"type": "email", "host": "localhost", "from": "a@example.org", "to": ["b@example.org"]}
+    with mailbox(context) as box:
+        assert await send_test(tmp_path, {**channel, "port": box.port}) is None
+
+
 async def test_a_mail_server_that_others_may_read_from_gets_no_password(
     tmp_path: Path, authority: trustme.CA
 ) -> None:

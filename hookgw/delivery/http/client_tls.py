@@ -38,6 +38,22 @@ AT_A_TIME = 2
 
 
 def with_hookgws_rules(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Give the context of a client of HTTP the rules that hold for all of hookgw's clients."""
+    _set_rules(context)
+    # RFC 7301, as browsers and curl say it: proxies may choose by it, and firewalls take who says nothing for
+    # a robot.
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def mail_ssl_context() -> ssl.SSLContext:
+    """Return a new context for a mail server, some of which refuse a client that says it speaks HTTP."""
+    context = _usual_context()
+    _set_rules(context)
+    return context
+
+
+def _set_rules(context: ssl.SSLContext) -> None:
     # Python 3.13 turns both flags on, and earlier versions neither: an update of Python would change which
     # receivers can be reached. Strict (RFC 5280 to the letter) refuses the certificates of many private
     # authorities, for a missing key identifier, and what they protect is not safer for it. With partial
@@ -52,10 +68,6 @@ def with_hookgws_rules(context: ssl.SSLContext) -> ssl.SSLContext:
     # handshake blocks the process for two seconds. Browsers have not offered it for years.
     names = [str(cipher["name"]) for cipher in context.get_ciphers()]
     context.set_ciphers(":".join(name for name in names if not name.startswith("DHE-")))
-    # RFC 7301, as browsers and curl say it: proxies may choose by it, and firewalls take who says nothing for
-    # a robot.
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 @cache
@@ -68,10 +80,14 @@ def default_ssl_context() -> ssl.SSLContext:
 
 
 def _with_usual_authorities() -> ssl.SSLContext:
+    return with_hookgws_rules(_usual_context())
+
+
+def _usual_context() -> ssl.SSLContext:
     paths = ssl.get_default_verify_paths()
     if paths.cafile is None and paths.capath is None:
-        return with_hookgws_rules(httpx.create_ssl_context(trust_env=False))
-    return with_hookgws_rules(ssl.create_default_context())
+        return httpx.create_ssl_context(trust_env=False)
+    return ssl.create_default_context()
 
 
 def read_ca_file(name: str | None) -> str:

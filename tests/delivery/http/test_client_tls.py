@@ -39,6 +39,7 @@ from tests.public.delivery import (
     TlsFailed,
     default_ssl_context,
     load_certificate,
+    mail_ssl_context,
     read_ca_file,
 )
 from tests.public.kernel import StartError
@@ -87,6 +88,16 @@ async def test_every_context_has_the_same_rules(tls: TlsIdentity) -> None:
     assert context.check_hostname
     # A server of TLS 1.2 could make the event loop compute handshakes: only the first one is in a thread.
     assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+def test_a_mail_server_is_told_nothing_of_http() -> None:
+    """Exim refuses a client of a protocol that is not SMTP (tls_alpn)."""
+    outgoing = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        mail_ssl_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="mail.example").do_handshake()
+    hello = outgoing.read()
+    assert b"mail.example" in hello
+    assert b"http/1.1" not in hello
 
 
 async def accepts(contexts: ClientContexts, server: Server, tls: TlsIdentity | None = None) -> bool:
