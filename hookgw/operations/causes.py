@@ -9,9 +9,8 @@ from hookgw.records.deliveries import Outcome
 
 _ANSWERED = re.compile(r"(?<!the proxy )answered (\d{3})")
 _MISSING = re.compile(r"The plugin (.+), which this webhook has options for, does not run\.")
-_PROXY = re.compile(
-    r"(?:No connection to the|The) proxy (\S+?):? |.* through the proxy (\S+): .*it may be no HTTP proxy\.$"
-)
+_PROXY = re.compile(r"(?:No connection to the|The) proxy (\S+?):? ")
+_THROUGH = re.compile(r" through the proxy (\S+): ")
 _LOOKUP_FAILED = re.compile(
     r"Looking up \S+ took longer|Temporary failure in name resolution|could not be resolved: Try again"
 )
@@ -60,8 +59,8 @@ def _cause_on_this_side(text: str) -> str | None:
     """Return a cause that is the same for all hosts: without a network, no receiver can be reached."""
     if _LOOKUP_FAILED.search(text):
         return "Name servers do not answer"
-    if proxy := _PROXY.match(text):
-        return f"The proxy {proxy[1] or proxy[2]} cannot be used"
+    if proxy := _PROXY.match(text) or (text.endswith("it may be no HTTP proxy.") and _THROUGH.search(text)):
+        return f"The proxy {proxy[1]} cannot be used"
     # Many networks have no IPv6: an address without a route says nothing if another one was tried.
     if all(_NO_ROUTE.search(reason) for reason in text.split("; ")):
         return "hookgw has no route to receivers"
