@@ -447,6 +447,21 @@ async def test_several_instances_are_followed_and_named(
     }
 
 
+async def test_an_instance_that_is_created_later_is_followed(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_until_interrupted(monkeypatch, polls=2)
+    monkeypatch.setattr(tail, "LOOK_EVERY", 0.0)
+    found = iter([["loja1"], ["loja1", "loja2"], ["loja1", "loja2"]])
+    server.default = lambda request: says(
+        [{"name": name} for name in next(found)]
+        if request.path == "/instance/fetchInstances"
+        else {"deliveries": [delivery(1)], "cursor": None}
+    )
+    result = await invoke("tail", "-n", "1")
+    assert [line.split("  ")[3] for line in result.stdout.splitlines()] == ["CALL", "loja2"]
+
+
 @pytest.mark.parametrize(
     ("names", "said"), [([], "no instance to follow"), (range(51), "There are 51 instances")]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -30,6 +31,8 @@ MAX_SEARCHED = 10_000
 """The most past deliveries of an instance that a start searches for matches."""
 MAX_INSTANCES = 50
 """The most instances that are followed without being named: each costs two requests per poll."""
+LOOK_EVERY = 10.0
+"""Seconds between two looks for instances that were created meanwhile."""
 OVERLAP = 5.0
 """Seconds of the time before a poll that the next one looks at again. A delivery becomes visible with its
 commit, a moment after the time at which it finished."""
@@ -114,7 +117,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--wide", is_flag=True, help="Print lines in full, however long.")
 @click.option("--json", "as_json", is_flag=True, help="Print one delivery per line, as JSON.")
 @server_options
-def tail(
+def tail(  # noqa: C901 -- reads once from top to bottom
     client: Client,
     instances: tuple[str, ...],
     tags: tuple[str, ...],
@@ -127,7 +130,8 @@ def tail(
     """Follow the deliveries of instances until Ctrl-C.
 
     Prints a line for each delivery when it is attempted and when it finishes. Without INSTANCE, it follows
-    the instances that the key can access. If hookgw restarts, the command waits for it and continues.
+    the instances that the key can access, also those that are created later. If hookgw restarts, the command
+    waits for it and continues.
 
     \b
         hookgw tail loja1 --state dead
@@ -138,6 +142,7 @@ def tail(
     if instances and tags:
         raise click.UsageError(_("Name instances, or choose them with --tag, not both."))
     names = list(dict.fromkeys(instances)) or _all_instances(client, tags)
+    looked_at = time.monotonic()
 
     def feed_of(instance: str) -> DeliveryFeed:
         def fetch(cursor: str | None, limit: int, finished_since: float | None) -> dict[str, Any]:
@@ -161,9 +166,22 @@ def tail(
             else:
                 say(cut(text_line(delivery, instance if len(names) > 1 else None), width))
 
+    def follow_added() -> None:
+        nonlocal looked_at
+        if instances or time.monotonic() < looked_at + LOOK_EVERY:
+            return
+        looked_at = time.monotonic()
+        for name in _all_instances(client, tags):
+            if name not in feeds:
+                feed = feed_of(name)
+                past = feed.start(lines)
+                feeds[name] = feed
+                names.append(name)
+                show(name, past)
+
+    feeds = {instance: feed_of(instance) for instance in names}
     try:
-        feeds = {instance: feed_of(instance) for instance in names}
-        follow(feeds, lines, show, lambda: time.sleep(interval))
+        follow(feeds, lines, show, lambda: time.sleep(interval), follow_added)
     except KeyboardInterrupt:  # the only way to end it, so the exit code is 0
         return
 
@@ -296,11 +314,14 @@ def follow(
     lines: int,
     show: Callable[[str, Iterable[DeliveryJson]], None],
     wait: Callable[[], None],
+    follow_added: Callable[[], None] = lambda: None,
 ) -> None:
     """Show changes, forever, after so many past deliveries of each instance.
 
     Args:
+        feeds: by instance; those of instances that are gone are taken out.
         wait: returns when the next poll is due.
+        follow_added: adds the feeds of instances that were created meanwhile.
 
     Raises:
         Failed: the gateway refuses, also the last instance, or is unavailable at the first request.
@@ -314,6 +335,8 @@ def follow(
             say(*INCOMPLETE, err=True)
             has_warned = True
         wait()
+        with suppress(Failed):  # the polls below say why
+            follow_added()
         for instance, feed in list(feeds.items()):
             try:
                 changed = feed.poll()
