@@ -36,6 +36,8 @@ from hookgw.connectors.json_values import seconds as seconds
 from hookgw.connectors.json_values import strings as strings
 from hookgw.connectors.json_values import text as text
 from hookgw.connectors.json_values import texts as texts
+from hookgw.connectors.media_types import guess_mimetype as guess_mimetype
+from hookgw.connectors.media_types import suffix_of as suffix_of
 from hookgw.connectors.messages import FileToSend as FileToSend
 from hookgw.connectors.messages import MediaUrl as MediaUrl
 from hookgw.connectors.messages import check_mimetype as check_mimetype

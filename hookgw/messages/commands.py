@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import copy
-import mimetypes
 import re
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.names import instance_argument
 from hookgw.command.output import json_option, say, shown_as_json
+from hookgw.connectors import guess_mimetype
 from hookgw.kernel.language import gettext as _
 
 KINDS = ("image", "video", "audio", "document", "sticker")
@@ -71,7 +71,7 @@ def send(
     body: dict[str, str | None] = {"number": number, "text": text}
     if path is not None or url is not None:
         name = path.name if path is not None else (url or "").partition("?")[0]
-        mimetype, __ = mimetypes.guess_type(name)
+        mimetype = guess_mimetype(name)
         guessed = (mimetype or "").partition("/")[0]
         call = "sendMedia"
         body = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import mimetypes
-
 import msgspec
 
+from hookgw.connectors import suffix_of
 from hookgw.instances.connectors.media_download import MediaHead
 from hookgw.kernel.times import rfc3339
 from hookgw.messages import responses
@@ -74,8 +73,7 @@ def present_file(file: StoredFile, head: MediaHead | None, message_id: str) -> r
     name = head.file_name if head is not None else described.get("fileName")
     if not isinstance(name, str) or not name:
         # As Evolution API names it.
-        end = mimetypes.guess_extension(mimetype.partition(";")[0].strip()) or ""
-        name = f"{message_id}{end}"
+        name = f"{message_id}{suffix_of(mimetype)}"
     return responses.MediaFile(
         media_type=file.message_type,
         file_name=name,

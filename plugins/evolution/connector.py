@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -318,7 +317,7 @@ class Evolution(kit.NetworkConnector[Receiver]):
 
     async def _fetched(self, session: Session, message: MediaMessage) -> MediaMessage:
         file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
-        guessed = mimetypes.guess_type((message.url or "").partition("?")[0])[0]
+        guessed = kit.guess_mimetype((message.url or "").partition("?")[0])
         mimetype = message.mimetype or guessed or file.said or None
         return msgspec.structs.replace(
             message, url=None, content=file.content, mimetype=mimetype, file_name=file.name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -49,12 +48,14 @@ from hookgw.connectors import (
     emit_valid,
     file_to_send,
     filled,
+    guess_mimetype,
     is_signature,
     load_state,
     pass_file,
     read_file,
     sent_content,
     sent_data,
+    suffix_of,
     text,
     text_data,
     whatsapp_chat_of,
@@ -290,7 +291,7 @@ class Gowa(NetworkConnector[Connection]):
                     ) from error
                 raise
         path = text(answer.get("file_path"))
-        return path, mimetypes.guess_type(path)[0]
+        return path, guess_mimetype(path)
 
 
 @contextmanager
@@ -360,10 +361,8 @@ async def _form_of(message: MediaMessage, session: Session) -> tuple[dict[str, A
             "gowa.file_too_long", "media: GOWA takes files of at most {most:,} bytes.", most=LARGEST_FILE
         )
     said = "" if sent.said in ("application/octet-stream", "binary/octet-stream") else sent.said
-    mimetype = check_mimetype(
-        message.mimetype or said or mimetypes.guess_type(sent.name)[0] or usual, parameters=True
-    )
-    name = sent.name or f"{message.kind.value}{mimetypes.guess_extension(mimetype.partition(';')[0]) or ''}"
+    mimetype = check_mimetype(message.mimetype or said or guess_mimetype(sent.name) or usual, parameters=True)
+    name = sent.name or f"{message.kind.value}{suffix_of(mimetype)}"
     shown = filled(
         url=message.url,
         mimetype=mimetype,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import mimetypes
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hookgw.connectors import MediaUrl, baileys_names, items, mapping, text
+from hookgw.connectors import MediaUrl, baileys_names, guess_mimetype, items, mapping, text
 
 _FILES = {
     "image": ("imageMessage", "image/jpeg"),
@@ -98,7 +97,7 @@ def _file(said: Any, body: str, mimetype: str, reference: str, media_url: MediaU
     more = mapping(said)
     path = text(said) or text(more.get("path"))
     name = text(more.get("filename")) or (path.rpartition("/")[2] if path else "")
-    mimetype = mimetypes.guess_type(name)[0] or mimetype
+    mimetype = guess_mimetype(name) or mimetype
     file: dict[str, Any] = {"mimetype": mimetype}
     if caption := text(more.get("caption")) or body:
         file["caption"] = caption

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import secrets
 import time
 from collections.abc import Sequence
@@ -221,7 +220,7 @@ class Matrix(kit.NetworkConnector[Connection]):
 async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str]:
     """Return the content and the type of a file to send."""
     file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
-    guessed = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    guessed = kit.guess_mimetype(file.name) or "application/octet-stream"
     return file.content, kit.check_mimetype(message.mimetype or file.said or guessed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import re
 from typing import Any
 
@@ -19,7 +18,7 @@ from hookgw import (
     NotSupported,
     TextMessage,
 )
-from hookgw.connectors import EMPTY_TEXT, FileToSend, check_mimetype, vcard_of
+from hookgw.connectors import EMPTY_TEXT, FileToSend, check_mimetype, guess_mimetype, suffix_of, vcard_of
 
 LONGEST_TEXT = 4096
 LONGEST_CAPTION = 1024
@@ -202,9 +201,9 @@ def file_to_upload(message: MediaMessage, file: FileToSend) -> tuple[str, bytes,
     if not content:
         raise Invalid.of("telegram.media_empty", "media is empty.")
     name = file.name or ("voice.ogg" if message.is_voice else _METHODS[message.kind][2])
-    mimetype = message.mimetype or file.said or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    mimetype = message.mimetype or file.said or guess_mimetype(name) or "application/octet-stream"
     check_mimetype(mimetype)
-    if "." not in name and (suffix := mimetypes.guess_extension(mimetype)):
+    if "." not in name and (suffix := suffix_of(mimetype)):
         name += suffix
     return name, content, mimetype
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -461,7 +460,6 @@ async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str,
         )
     # These say nothing.
     said = "" if file.said in ("application/octet-stream", "binary/octet-stream") else file.said
-    mimetype = message.mimetype or said or mimetypes.guess_type(file.name)[0] or _TYPES[message.kind]
+    mimetype = message.mimetype or said or kit.guess_mimetype(file.name) or _TYPES[message.kind]
     kit.check_mimetype(mimetype, parameters=True)
-    suffix = mimetypes.guess_extension(mimetype.partition(";")[0]) or ""
-    return file.content, mimetype, file.name or f"{message.kind.value}{suffix}"
+    return file.content, mimetype, file.name or f"{message.kind.value}{kit.suffix_of(mimetype)}"

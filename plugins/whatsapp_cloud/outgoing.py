@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -131,13 +130,12 @@ def mimetype_of(message: MediaMessage) -> str:
         return "image/webp"
     if content[4:8] == b"ftyp":
         return "audio/mp4" if message.kind is MediaKind.AUDIO else "video/mp4"
-    return mimetypes.guess_type(message.file_name)[0] or _USUAL[message.kind]
+    return kit.guess_mimetype(message.file_name) or _USUAL[message.kind]
 
 
 def file_name_of(message: MediaMessage, mimetype: str) -> str:
     """Return a name for an uploaded file, which Meta wants for each."""
-    base = mimetype.partition(";")[0].strip()
-    return message.file_name or f"{message.kind.value}{mimetypes.guess_extension(base) or ''}"
+    return message.file_name or f"{message.kind.value}{kit.suffix_of(mimetype)}"
 
 
 def payload_of(

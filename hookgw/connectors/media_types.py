@@ -1,0 +1,58 @@
+"""Media types and the ends of file names, the same on every machine. No I/O.
+
+Python's own functions read ``/etc/mime.types``, which slim images of Linux lack, or the registry of Windows.
+Without those, they know no Office document and no voice message.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+
+_OPEN_XML = "application/vnd.openxmlformats-officedocument"
+_OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
+# Of several ends, the first is that of a new name.
+_MORE = {
+    "application/epub+zip": (".epub",),
+    "application/rtf": (".rtf",),
+    "application/vnd.rar": (".rar",),
+    "application/x-7z-compressed": (".7z",),
+    f"{_OPEN_DOCUMENT}.presentation": (".odp",),
+    f"{_OPEN_DOCUMENT}.spreadsheet": (".ods",),
+    f"{_OPEN_DOCUMENT}.text": (".odt",),
+    f"{_OPEN_XML}.presentationml.presentation": (".pptx",),
+    f"{_OPEN_XML}.spreadsheetml.sheet": (".xlsx",),
+    f"{_OPEN_XML}.wordprocessingml.document": (".docx",),
+    "audio/amr": (".amr",),
+    "audio/mp4": (".m4a",),
+    "audio/ogg": (".oga", ".ogg"),
+    "image/heic": (".heic",),
+    "image/webp": (".webp",),
+    "text/vcard": (".vcf",),
+    "video/3gpp": (".3gp",),
+    "video/x-matroska": (".mkv",),
+}
+
+
+def _known() -> mimetypes.MimeTypes:
+    known = mimetypes.MimeTypes()
+    for mimetype, ends in _MORE.items():
+        for end in ends:
+            known.add_type(mimetype, end)
+    return known
+
+
+_KNOWN = _known()
+
+
+def guess_mimetype(name: str) -> str | None:
+    """Return the media type that the name of a file, or its URL, tells; ``None`` if it tells none."""
+    return _KNOWN.guess_type(name)[0]
+
+
+def suffix_of(mimetype: str) -> str:
+    """Return the end of the name of a file, such as ``.pdf``; empty if none is known for its type.
+
+    Args:
+        mimetype: perhaps with parameters, as in ``audio/ogg; codecs=opus``.
+    """
+    return _KNOWN.guess_extension(mimetype.partition(";")[0].strip()) or ""
