@@ -18,6 +18,7 @@ from hookgw.web.needs import ANY_KEY, OPEN
 
 _WRONG = N_("This key is not valid. Check that you copied all of it.")
 _NO_KEY = N_("Enter a key.")
+_ENDED = N_("Your session has ended. Nothing was changed.")
 
 
 class SignIn(Page):
@@ -36,7 +37,7 @@ class SignIn(Page):
         return await self._site.render_open(
             "login.html",
             status,
-            alert=alert,
+            alert=alert or (_ENDED if "ended" in request.args else None),
             after=after or _local(request.args.get("next", "")),
             person=self._person(),
         )

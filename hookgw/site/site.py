@@ -493,7 +493,10 @@ class Site:
 
     def _to_login(self, form_page: str) -> Response:
         here = (form_page or request.path.removeprefix(DASHBOARD_PATH)) + self.kept_query
-        response = self.redirect("/login", **({"next": here} if here not in ("", "/") else {}))
+        after = {"next": here} if here not in ("", "/") else {}
+        # Else the form would look like one that was saved: after the login comes its page, as it was.
+        lost = {"ended": "true"} if request.method == "POST" else {}
+        response = self.redirect("/login", **after, **lost)
         if self.session_token:
             response.headers.add("set-cookie", self.cookies.remove(SESSION))
         return response

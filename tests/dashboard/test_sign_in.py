@@ -43,10 +43,15 @@ async def test_a_page_without_a_session_leads_to_the_login_and_back(visitor: Bro
         ("/problems/repair", ""),
     ],
 )
-async def test_a_form_without_a_session_leads_to_its_page(visitor: Browser, form: str, page: str) -> None:
+async def test_a_form_without_a_session_leads_to_its_page_and_is_not_taken_for_saved(
+    visitor: Browser, form: str, page: str
+) -> None:
     sent = await visitor.http.post(f"/dashboard{form}", data={"typed": "x"})
     assert sent.status_code == 303
-    assert sent.headers["location"] == f"{LOGIN}?{urlencode({'next': page})}".removesuffix("?next=")
+    query = {"next": page} if page else {}
+    assert sent.headers["location"] == f"{LOGIN}?{urlencode({**query, 'ended': 'true'})}"
+    shown = (await visitor.http.get(sent.headers["location"])).text
+    assert "Your session has ended. Nothing was changed." in shown
 
 
 async def test_the_cookie_is_for_this_site_and_no_script(visitor: Browser) -> None:
