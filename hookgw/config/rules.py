@@ -117,7 +117,7 @@ def _broken_users(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _broken_tag_limits(path: str, name: str, one: TagLimits, max_data: Size) -> Iterator[tuple[str, str]]:
     if not re.fullmatch(TAG_PART, name):
-        yield path, "no tag has this name: write 1 to 64 letters, digits, '.', '_', '@' or '-'."
+        yield path, "no tag has this name: write 1 to 64 letters (A-Z, a-z), digits, '.', '_', '@' or '-'."
     if not 0 <= one.deliveries <= 10**15:
         yield f"{path}.deliveries", f"must be from 0 to {10**15:,}, not {one.deliveries:,}."
     if one.bytes and not max_data <= one.bytes <= 2**60:

@@ -156,7 +156,7 @@ def check_name(name: object, what: str = "instanceName") -> str:
     if not isinstance(name, str) or not INSTANCE_NAME.fullmatch(name):
         raise Invalid.of(
             "name.form",
-            "{what} must be 1 to 128 letters, digits, '.', '_' or '-', and not '.' or '..'.",
+            "{what} must be 1 to 128 letters (A-Z, a-z), digits, '.', '_' or '-', and not '.' or '..'.",
             what=what,
         )
     return name

@@ -17,7 +17,7 @@ _TOO_MANY = Sentence.declared("tags.too_many", "{where} has {count:,} tags; at m
 _REPEATED = Sentence.declared(
     "tags.filter_repeated", "{where} is given {count:,} times; an instance has at most {most} tags."
 )
-_RULE = "1 to 64 letters, digits, '.', '_', '@' or '-'"
+_RULE = "1 to 64 letters (A-Z, a-z), digits, '.', '_', '@' or '-'"
 
 
 def check_tags(value: Any, where: str = "tags") -> dict[str, str]:

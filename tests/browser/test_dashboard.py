@@ -205,7 +205,7 @@ def test_a_refusal_is_an_alert(page: Page) -> None:
     page.get_by_role("link", name="Instances").click()
     page.get_by_label("Name").fill("not a name")
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("alert")).to_contain_text("letters, digits")
+    expect(page.get_by_role("alert")).to_contain_text("letters (A-Z, a-z), digits")
     expect(page.get_by_label("Name")).to_have_value("not a name")
 
 

@@ -350,7 +350,7 @@ def test_people_and_their_keys_have_names() -> None:
     assert "visible characters" in of_people("remote-user", {"": "people"})["auth.users."]
     [(place, sentence)] = of_people("remote-user", {"ana": "a/b"}).items()
     assert place == "auth.users.ana"
-    assert "letters, digits" in sentence
+    assert "letters (A-Z, a-z), digits" in sentence
 
 
 def test_integrations_have_names_of_evolution_api() -> None:

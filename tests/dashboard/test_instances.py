@@ -46,7 +46,7 @@ async def test_an_instance_is_created(browser: Browser, gateway: Gateway) -> Non
 @pytest.mark.parametrize(
     ("fields", "status", "text"),
     [
-        ({"name": "no name"}, 400, "letters, digits"),
+        ({"name": "no name"}, 400, "letters (A-Z, a-z), digits"),
         ({"name": "loja1"}, 403, "is already in use"),
         ({"name": "x", "integration": "nope"}, 400, "nope"),
         ({"name": "x", "integration": "simulator", "option.rate": "-1"}, 400, "rate"),

@@ -68,7 +68,7 @@ def test_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 129, "a b", "ação", "a/b", "a\n", "*", None, 7, "٣", ".", ".."])
 def test_what_is_no_name(name: object) -> None:
-    with pytest.raises(Invalid, match=r"^label must be 1 to 128 letters"):
+    with pytest.raises(Invalid, match=r"^label must be 1 to 128 letters \(A-Z, a-z\), digits"):
         check_name(name, "label")
 
 

@@ -12,7 +12,7 @@ from tests.public.records import check_name, parse_tag, sentence_text
 from tests.public.site import json_of, parse_moment
 from tests.public.webhooks import parse_grace
 
-_NAME_RULE = "deve ter de 1 a 128 letras, dígitos, '.', '_' ou '-', e não ser '.' nem '..'."
+_NAME_RULE = "deve ter de 1 a 128 letras (A-Z, a-z), dígitos, '.', '_' ou '-', e não ser '.' nem '..'."
 
 
 def test_a_text_of_several_sentences_is_translated_one_by_one() -> None:
@@ -76,7 +76,10 @@ def test_an_error_is_translated_by_its_template() -> None:
 @pytest.mark.parametrize(
     ("check", "told"),
     [
-        (lambda: parse_tag("acme"), "cada um deles é de 1 a 64 letras, dígitos, '.', '_', '@' ou '-'."),
+        (
+            lambda: parse_tag("acme"),
+            "cada um deles é de 1 a 64 letras (A-Z, a-z), dígitos, '.', '_', '@' ou '-'.",
+        ),
         (
             lambda: parse_moment("x", "From", 0.0, datetime.UTC),
             "De deve ser um horário como 2h para duas horas atrás, hoje 14:00 ou 2026-11-20 14:00, não 'x'.",

@@ -117,7 +117,7 @@ def plan_import(
         if not INSTANCE_NAME.fullmatch(name):
             made.action = Action.LEAVE_OUT
             made.notes.append(
-                "this name is not valid in hookgw: use 1 to 128 letters, digits, '.', '_' or '-'. "
+                "this name is not valid in hookgw: use 1 to 128 letters (A-Z, a-z), digits, '.', '_' or '-'. "
                 f"Import it under another one: --rename '{one.name}={_similar(name)}'"
             )
             continue
