@@ -210,7 +210,7 @@ async def open_world(
                 await serve(create_app(world.gateway, pages), settings.server, task_status=task_status)
 
         (world.url,) = await nursery.start(run)
-        async with httpx.AsyncClient(base_url=world.url, trust_env=False, timeout=20) as world.client:
+        async with httpx.AsyncClient(base_url=world.url, trust_env=False, timeout=None) as world.client:
             yield world
         scope.cancel()
 
