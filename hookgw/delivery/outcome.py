@@ -26,10 +26,17 @@ _SPECIAL = {
     410: Outcome.GONE,
 }
 _ADVICE = {
+    # The page that people see, a URL of another service, a file that a web server serves.
+    405: ": it takes no POST there. Correct the URL, or let it take POST.",
     413: ": the event is larger than it takes. Raise its limit for bodies.",
     419: ": it wants a CSRF token. Exempt the URL from it.",  # Laravel's
     # After each one the lane waits for a second or more: a limit of 50/s lets little more than 1/s through.
     429: ": it gets more requests than it takes. Set rate of the registration below its limit.",
+    # Of every request: those of fasthttp and Fiber take 4 KiB, as much as a registration's headers may have.
+    431: (
+        ": the headers are longer than it takes. Raise its limit for headers, or shorten those of the "
+        "registration."
+    ),
 }
 # A web app of Google Apps Script, which has worked on the request and shows its output there.
 _SCRIPT_OUTPUT = re.compile(r"https://script\.googleusercontent\.com(?=[/?#]|$)", re.IGNORECASE)
