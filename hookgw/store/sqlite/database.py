@@ -47,6 +47,12 @@ LIST_CONNECTIONS = 2
 # The number of pages (16 MiB) from which the write-ahead log is to start over: reads search the whole log.
 WAL_PAGES = 4000
 
+# The bytes of the write-ahead log's file that stay when the log starts over. To write over them takes half of
+# the time that a growing file takes: a file system writes a new size to its journal with each commit. The log
+# starts over late by what is written in an interval of checkpoints, so up to half of the commits had grown a
+# file that was cut to WAL_PAGES each time.
+LOG_KEPT = 64 * 2**20
+
 # For how many seconds a start looks for damage in a file that hookgw did not close itself.
 CHECK_SECONDS = 2.0
 
@@ -327,7 +333,7 @@ def connect_file(path: Path, *, cache_kib: int, query_only: bool = False) -> sql
         connection.execute("PRAGMA secure_delete = ON")
         # A commit that folds the log takes ten times as long as others; see checkpoints.py.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * 4096}")
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_KEPT}")
     except sqlite3.Error:
         connection.close()
         raise

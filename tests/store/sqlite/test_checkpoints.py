@@ -156,6 +156,17 @@ async def test_a_log_that_is_folded_begins_anew(connections: DatabaseConnections
         assert fold(connections.checkpoints, connections.file) < before
 
 
+async def test_a_log_that_begins_anew_keeps_its_file(connections: DatabaseConnections, path: Path) -> None:
+    """A commit that makes the file longer takes the disk twice as long."""
+    log = path.with_name(path.name + "-wal")
+    connections.writer.execute(f"REPLACE INTO bodies VALUES (1, zeroblob({2 * WAL_PAGES * 4096}))")
+    grown = log.stat().st_size
+    fold(connections.writer, connections.file)
+    connections.writer.execute("REPLACE INTO probe VALUES (1, 2)")
+    assert fold(connections.checkpoints, connections.file) < 10
+    assert log.stat().st_size == grown
+
+
 def test_a_disk_that_refuses_folds_nothing(connections: DatabaseConnections, tmp_path: Path) -> None:
     file = tmp_path / "noise.db"
     file.write_bytes(b"this is no database" * 1000)
