@@ -293,8 +293,10 @@ def _note_status(statuses: dict[tuple[str, str], list[str]], data_json: bytes) -
         status = _status_of(data_json)
     except msgspec.MsgspecError:
         return
-    identity = identity_of({"remoteJid": status.remote_jid, "id": status.key_id or status.id})
-    statuses.setdefault(identity, []).append(status.status)
+    message = status.key_id or status.id
+    if isinstance(message, str):
+        identity = identity_of({"remoteJid": status.remote_jid, "id": message})
+        statuses.setdefault(identity, []).append(status.status)
 
 
 def _is_wanted(content: Content, query: MessageQuery) -> bool:

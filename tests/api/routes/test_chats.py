@@ -75,6 +75,7 @@ async def heard(client: httpx.AsyncClient) -> None:
         ("MESSAGES_UPDATE", {"id": "C", "remoteJid": ANA, "fromMe": True, "status": "READ", "owner": "shop"}),
         ("MESSAGES_UPSERT", message("C", key=own, at=3000)),
         ("MESSAGES_UPSERT", message("D", "1@lid", key={"remoteJidAlt": ANA}, at=4000)),
+        ("MESSAGES_UPDATE", {"id": ["C"], "remoteJid": ANA, "fromMe": True, "status": "PLAYED"}),
         ("MESSAGES_UPSERT", {"key": {"id": 5}}),
     )
 
