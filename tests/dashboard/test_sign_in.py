@@ -52,6 +52,7 @@ async def test_a_form_without_a_session_leads_to_its_page_and_is_not_taken_for_s
     assert sent.headers["location"] == f"{LOGIN}?{urlencode({**query, 'ended': 'true'})}"
     shown = (await visitor.http.get(sent.headers["location"])).text
     assert "Your session has ended. Nothing was changed." in shown
+    assert "If you came with a link, ask for another one." in shown
 
 
 async def test_the_cookie_is_for_this_site_and_no_script(visitor: Browser) -> None:
