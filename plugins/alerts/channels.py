@@ -151,7 +151,8 @@ def _request(
                 "state": notice.state,
                 "on": notice.on,
                 "title": title,
-                "text": text,
+                # Gotify wants the text as its message, Apprise's API as its body.
+                **dict.fromkeys(("text", "message", "body"), text),
                 "count": notice.count,
                 "since": write_time(notice.since),
                 "problems": problems,

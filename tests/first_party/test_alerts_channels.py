@@ -68,6 +68,15 @@ async def test_telegram(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     assert json.loads(hookgw_receiver.requests[0].body) == {"chat_id": -5, "text": f"{TITLE}\n{WHY}"}
 
 
+async def test_a_url_has_the_text_where_gotify_and_apprise_want_it(
+    tmp_path: Path, hookgw_receiver: Receiver
+) -> None:
+    assert await send_test(tmp_path, {"type": "url", "url": hookgw_receiver.url}) is None
+    sent = json.loads(hookgw_receiver.requests[0].body)
+    assert sent["title"] and sent["text"]
+    assert sent["message"] == sent["body"] == sent["text"]
+
+
 async def test_ntfy(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     root = f"http://127.0.0.1:{hookgw_receiver.port}"
     channel = {"type": "ntfy", "url": f"{root}/hookgw", "token": "tk_1"}
