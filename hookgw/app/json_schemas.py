@@ -55,13 +55,15 @@ from hookgw.keys.portal_fields import PORTAL_REQUEST
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
 from hookgw.operations.problem_request import MUTE
 from hookgw.records.browser_sessions import PORTAL_PAGES
+from hookgw.records.event_kinds import MAX_KINDS
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION, MAX_CONDITIONS
 from hookgw.webhooks.tls import TLS
 
+_KINDS: Schema = {"type": "array", "items": ref("AnyKindName"), "maxItems": MAX_KINDS}
 _SELECTION: Schema = IN_BODY | {
-    "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
+    "kinds": or_null(_KINDS, "Only these kinds."),
     "dryRun": flag("Only count them."),
 }
 _INSTANCES: Schema = {
@@ -193,9 +195,7 @@ COMPONENTS: dict[str, Schema] = {
             "until": or_null(
                 MOMENT_SCHEMA, "The end of the range, excluded, and after `since`; now if missing."
             ),
-            "events": or_null(
-                {"type": "array", "items": ref("AnyKindName")}, "Only these of the registration's kinds."
-            ),
+            "events": or_null(_KINDS, "Only these of the registration's kinds."),
             "filter": or_null(
                 {"type": "array", "items": ref("FilterCondition"), "maxItems": MAX_CONDITIONS},
                 "Conditions beside those of the registration.",

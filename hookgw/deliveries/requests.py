@@ -31,6 +31,7 @@ from hookgw.kernel.schema_parts import MOMENT_SCHEMA, NAME_SCHEMA, WITHOUT_NUL, 
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import time_of_query
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
+from hookgw.records.event_kinds import MAX_KINDS
 from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
 from hookgw.records.selection import DeliverySelection
@@ -40,7 +41,6 @@ from hookgw.web.openapi.describe import filter_of
 MAX_TEXT = 255
 """The most characters of a text that is searched, and of a person's name."""
 MAX_INSTANCES = 1_000
-_MAX_KINDS = 1_000
 _MAX_LABEL = 128
 REPLAY_STATES = ("dead", "all")
 STATUS_PATTERN = "^([1-5][0-9][0-9]|[1-5][xX][xX])$"
@@ -188,7 +188,7 @@ def parse_list(
 def _parse(
     fields: Fields, catalog: Catalog, whole: str, now: float, state: str | None, *, over_all: bool
 ) -> Asked:
-    kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, _MAX_KINDS)
+    kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, MAX_KINDS)
     text = text_up_to(MAX_TEXT)
     selection = DeliverySelection(
         instances=fields.read(_instances, (), "instances") if over_all else (),

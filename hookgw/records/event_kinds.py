@@ -10,6 +10,8 @@ from typing import Any
 
 from hookgw.records.events import EventKind
 
+MAX_KINDS = 1_000
+"""Kinds in a list of a request."""
 MESSAGE_STATUSES = ("PENDING", "SERVER_ACK", "DELIVERY_ACK", "READ", "PLAYED", "DELETED", "ERROR")
 """The states of a message, in the words of the HTTP API."""
 # Of accounts of the Cloud API, Evolution API passes on Meta's words.

@@ -11,10 +11,9 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, list_of
 from hookgw.kernel.json_moments import as_moment, check_range
 from hookgw.records.event_filters import Condition as StoredCondition
+from hookgw.records.event_kinds import MAX_KINDS
 from hookgw.records.events import Catalog
 from hookgw.webhooks.filters import read_filter
-
-_MAX_KINDS = 1_000
 
 
 class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +42,7 @@ def parse_backfill(body: Any, catalog: Catalog, *, now: float) -> BackfillReques
         Invalid: with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
-    kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, _MAX_KINDS)
+    kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, MAX_KINDS)
     asked = BackfillRequest(
         # Required, because a receiver may not bear the whole log, sent by accident.
         since=fields.need(as_moment(now), 0.0, "since"),

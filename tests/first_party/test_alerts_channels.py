@@ -73,8 +73,8 @@ async def test_a_url_has_the_text_where_gotify_and_apprise_want_it(
 ) -> None:
     assert await send_test(tmp_path, {"type": "url", "url": hookgw_receiver.url}) is None
     sent = json.loads(hookgw_receiver.requests[0].body)
-    assert sent["title"] and sent["text"]
-    assert sent["message"] == sent["body"] == sent["text"]
+    assert sent["title"] == TITLE
+    assert [sent[name] for name in ("text", "message", "body")] == [WHY] * 3
 
 
 async def test_ntfy(tmp_path: Path, hookgw_receiver: Receiver) -> None:
