@@ -174,6 +174,15 @@ def test_a_refused_address_is_understood_and_repaired(
     assert [receiver.next(f"/{name}").headers["webhook-id"] for _ in ids] == ids
 
 
+def test_paper_has_no_buttons(page: Page) -> None:
+    page.get_by_role("link", name="Deliveries").click()
+    page.emulate_media(media="print")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Deliveries")
+    expect(page.get_by_text("Times in")).to_be_visible()
+    expect(page.get_by_role("button")).to_have_count(0)
+    expect(page.get_by_role("navigation")).to_have_count(0)
+
+
 def test_commands_are_copied(page: Page) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("link", name="Instances").click()
