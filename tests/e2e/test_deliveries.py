@@ -60,7 +60,7 @@ def test_an_envelope_of_another_gateway_arrives_intact(
 
 
 def test_every_payload_file_is_tested() -> None:
-    assert len(PAYLOADS) == 13
+    assert len(PAYLOADS) == 16
 
 
 def test_numbers_keep_their_value_and_type(server: Server, receiver: ReceiverProcess) -> None:
