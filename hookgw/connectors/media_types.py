@@ -45,7 +45,7 @@ def _known() -> mimetypes.MimeTypes:
 
 def guess_mimetype(name: str) -> str | None:
     """Return the media type that the name of a file, or its URL, tells; ``None`` if it tells none."""
-    return _known().guess_type(name)[0]
+    return _known().guess_type(name.rpartition("/")[2])[0]
 
 
 def suffix_of(mimetype: str) -> str:

@@ -8,8 +8,8 @@ from tests.api.test_app import shape_of
 from tests.public.web import operation_of
 from tests.support.application import create_app
 
-FILTERS = ["state", "label", "host", "status", "error", "finishedSince", "failedSince"]
-FILTERS += ["events", "person", "kind", "text", "since", "until"]
+FILTERS = ["state", "label", "host", "status", "error", "failedSince", "finishedSince"]
+FILTERS += ["events", "kind", "person", "text", "since", "until"]
 FILTERS += ["cursor", "limit"]
 
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
         ("PHOTO.JPG", "image/jpeg"),
         ("sticker.webp", "image/webp"),
         ("https://x.example/a/song.m4a", "audio/mp4"),
+        ("http://[x/a/song.mp3", "audio/mpeg"),  # no URL, which Python 3.13 would refuse
         ("clip.3gp", "video/3gpp"),
         ("ana.vcf", "text/vcard"),
         ("menu.pdf", "application/pdf"),

@@ -127,7 +127,7 @@ async def test_the_form_of_another_person_changes_nothing(visitor: Browser) -> N
     # Bob's browser has Ana's cookie and her form: neither acts for him, or for her.
     form = {"form_token": form_token(page.text), "name": "loja1"}
     sent = await visitor.http.post("/dashboard/new-instance", data=form, headers=named(BOB))
-    assert sent.headers["location"] == "/dashboard/login?next=%2Finstances"
+    assert sent.headers["location"] == "/dashboard/login?next=%2Finstances&ended=true"
     assert "loja1" not in (await visitor.get("/instances", headers=named(BOB))).text
 
 
