@@ -79,8 +79,11 @@ async def test_a_head_is_reported_once() -> None:
         assert [one.head for _, one in world.monitor.stuck] == [1, 2]
 
 
-async def test_a_receiver_that_cannot_be_reached_is_no_delivery_s_fault() -> None:
-    world = World(script={"e1": [Outcome.UNREACHABLE] * 1000})
+@pytest.mark.parametrize("answers", [[Outcome.UNREACHABLE] * 1000, THROTTLED], ids=["unreachable", "limits"])
+async def test_a_receiver_that_nothing_reaches_or_that_limits_its_callers_is_no_delivery_s_fault(
+    answers: list[Outcome | AttemptResult],
+) -> None:
+    world = World(script={"e1": [*answers]})
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(200))
         await trio.sleep(6000)
@@ -93,17 +96,6 @@ async def test_a_receiver_that_cannot_be_reached_is_no_delivery_s_fault() -> Non
         (found,) = dispatcher.lanes()
         assert skippable(found) == "shop/dlv_1"
         assert len(world.monitor.stuck) == 1
-
-
-async def test_a_receiver_that_limits_its_callers_is_no_delivery_s_fault() -> None:
-    world = World(script={"e1": [*THROTTLED]})
-    async with world.dispatcher() as dispatcher:
-        dispatcher.dispatch(world.outbox.add(200))
-        await trio.sleep(6000)
-        assert world.monitor.stuck == []
-        (found,) = dispatcher.lanes()
-        assert found.tried_since is not None
-        assert (skippable(found), advice_for(found, trio.current_time())) == ("", None)
 
 
 async def test_a_request_that_breaks_in_its_middle_may_be_its_fault() -> None:
