@@ -16,6 +16,7 @@ class KeyedLocks:
     def __init__(self, most: int = 1) -> None:
         self._most = most
         self._locks: dict[Hashable, trio.Semaphore] = {}
+        self._freed: dict[Hashable, trio.Event] = {}
 
     @asynccontextmanager
     async def hold(self, name: Hashable) -> AsyncIterator[None]:
@@ -27,6 +28,14 @@ class KeyedLocks:
         finally:
             if lock.value == self._most and self._locks.get(name) is lock:
                 del self._locks[name]
+                if name in self._freed:
+                    self._freed.pop(name).set()
+
+    async def free(self, name: Hashable) -> None:
+        """Wait until nobody holds a lock or waits for it, without taking it."""
+        await in_task()
+        while name in self._locks:
+            await self._freed.setdefault(name, trio.Event()).wait()
 
     def __len__(self) -> int:
         """Return how many locks somebody holds."""

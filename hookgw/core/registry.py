@@ -282,6 +282,10 @@ class Registry(Collaborator):
     def is_changing(self, instance: str) -> bool:
         return self._locks.is_held(instance)
 
+    async def change_ended(self, instance: str) -> None:
+        """Wait until nobody changes an instance. Who waits here does not count as changing it."""
+        await self._locks.free(instance)
+
     async def put(self, registration: Registration, *, due: bool = False, job: Job | None = None) -> None:
         """Store a registration. A registration of the configuration changes only in memory.
 

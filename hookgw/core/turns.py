@@ -21,5 +21,5 @@ async def instance_turn(jobs: Jobs, registry: Registry, instance: str) -> AsyncI
                 async with registry.changing(instance):
                     yield
                 return
-        async with registry.changing(instance):
-            pass  # the instance is not being changed now; there may be a line for the next turn
+        # Without the lock: two jobs that took it in turn, each while the other had its turn, never ended.
+        await registry.change_ended(instance)

@@ -34,6 +34,32 @@ async def test_the_holders_of_a_name_take_turns_and_other_names_do_not_wait() ->
     assert len(locks) == 0
 
 
+async def test_who_waits_until_a_lock_is_free_does_not_take_it() -> None:
+    locks, order = KeyedLocks(), list[str]()
+
+    async def hold() -> None:
+        async with locks.hold("shop"):
+            order.append("held")
+
+    async def wait(who: str) -> None:
+        await locks.free("shop")
+        order.append(f"free for {who}, held: {locks.is_held('shop')}")
+
+    async with trio.open_nursery() as nursery:
+        async with locks.hold("shop"):
+            nursery.start_soon(wait, "a")
+            nursery.start_soon(hold)
+            nursery.start_soon(wait, "b")
+            with trio.move_on_after(0):
+                await locks.free("shop")
+            await wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
+        order.sort()
+        assert order == ["free for a, held: False", "free for b, held: False", "held"]
+        await wait("c")
+    assert order[-1] == "free for c, held: False"
+
+
 async def test_as_many_hold_a_lock_as_it_admits() -> None:
     locks, holding = KeyedLocks(2), list[str]()
 

@@ -28,3 +28,4 @@ from hookgw.core.survey import *
 from hookgw.core.tag_index import *
 from hookgw.core.tag_limits import *
 from hookgw.core.this_node import *
+from hookgw.core.turns import *

@@ -60,12 +60,21 @@ def run_seed(seed: int, *, hub: bool = True) -> Outcome:
     parent = MEMORY if os.path.isdir(MEMORY) else None  # noqa: PTH112
     folder = Path(tempfile.mkdtemp(prefix="hookgw-simulation-", dir=parent))
     began = time.process_time()
-    history = History()
+    history, endless = History(), list[Endless]()
+
+    def end_endless(_number: int, _frame: object) -> NoReturn:
+        endless.append(
+            Endless(f"the run takes {LONGEST:g} s of CPU, or {LONGEST_REST:g} s in all: does it end?")
+        )
+        raise endless[-1]
+
     for number, timer, longest in TIMERS:
-        signal.signal(number, _end_endless)
+        signal.signal(number, end_endless)
         signal.setitimer(timer, longest)
     try:
         simulate(seed, folder, history, hub=hub)
+        if endless:  # a job that met it went on, as after any error
+            raise endless[0]
         violations = broken_promises(history)
     except (Exception, Endless, BaseExceptionGroup) as error:  # a fault of the gateway that ended its run
         if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C in the middle of Trio's own code
@@ -134,10 +143,6 @@ class Summary:
 
 class Endless(BaseException):
     """A run does not end. It is no ``Exception``: the gateway would go on after it, as after a plugin's."""
-
-
-def _end_endless(_number: int, _frame: object) -> NoReturn:
-    raise Endless(f"the run takes {LONGEST:g} s of CPU, or {LONGEST_REST:g} s in all: does it end?")
 
 
 def _innermost(error: BaseException) -> str:
