@@ -490,7 +490,8 @@ async def test_a_consumer_that_has_gone_leases_nothing_through_another_node(
         await until(0)
         event = {"event": "CALL", "data": {}, "id": "e1"}
         await a.call("POST", f"/event/emit/{OF_A}", event, status=202)
-        found = await a.call("POST", f"/delivery/pull/{OF_A}", {"consumer": "new", "wait": "0s"})
+        # It waits: where the other node has accepted the event, its owner hears of it a moment later.
+        found = await a.call("POST", f"/delivery/pull/{OF_A}", {"consumer": "new", "wait": "9s"})
         assert [one["headers"]["webhook-id"] for one in found["deliveries"]] == ["e1"]
 
 
