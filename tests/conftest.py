@@ -6,7 +6,8 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import traceback
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.public.postgresql import Server, migrate
 from tests.public.web import Route, Routing, build_document
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.compiled_templates import KeptTemplates
+from tests.support.exceptions import leaves
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.hub import choice, light_steps_checked
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
@@ -84,6 +86,18 @@ def pytest_collection_finish() -> None:
     # at all of them again: a tenth of the time of all tests.
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    # pytest shows ten groups in each other. A gateway has more nurseries, so its failure would be unseen.
+    if call.excinfo and "(max_group_depth is " in report.longreprtext:
+        shown = ["".join(traceback.format_exception(one)) for one in leaves(call.excinfo.value)]
+        report.sections.append(("Exceptions in the innermost groups", "\n".join(shown)))
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

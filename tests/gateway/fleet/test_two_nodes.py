@@ -21,6 +21,7 @@ from tests.public.plugins import Hooks, load_plugins
 from tests.public.records import JobKind, JobState, shard_of
 from tests.public.web import serve
 from tests.support.application import create_app
+from tests.support.exceptions import leaves
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
@@ -403,15 +404,9 @@ async def test_a_node_without_a_url_stays_alone(
         with pytest.raises(ExceptionGroup) as caught:
             async with open_gateway(settings_of(postgres, schema, "b", free_port()), base=tmp_path):
                 pytest.fail("a second node started")
-        [error] = _leaves(caught.value)
+        [error] = leaves(caught.value)
         assert isinstance(error, StartError)
         assert "fleet.url" in str(error)
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in _leaves(one)]
-    return [error]
 
 
 async def test_what_runs_on_one_node_moves_with_its_shard(
