@@ -8,7 +8,7 @@ import trio
 
 from hookgw.store import steps
 from hookgw.testing import open_receiver
-from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, node
+from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, node, settled
 from tests.public.store import JobStep
 from tests.support.postgres import PostgresServer
 
@@ -19,8 +19,7 @@ async def test_the_next_node_goes_on_with_it(
     monkeypatch.setattr(steps, "REPLAY_STEP", 2)
     async with open_receiver() as receiver, node(postgres, schema, "a", tmp_path) as a:
         async with node(postgres, schema, "b", tmp_path) as b:
-            await a.until("b", 128)
-            await b.until("a", 128)
+            await settled(a.gateway, b.gateway)
             assert b.gateway.fleet is not None
             name = next(one for one in (OF_A, OF_B) if b.gateway.fleet.holds(one))
             store, reached = b.gateway.store, trio.Event()

@@ -7,7 +7,7 @@ import trio
 
 from hookgw import DeliveryState, Event, Gateway, Registration
 from hookgw.testing import answer, open_receiver
-from tests.gateway.fleet.test_two_nodes import settings_of
+from tests.gateway.fleet.test_two_nodes import settings_of, settled
 from tests.public.app import open_gateway
 from tests.public.records import new_event_id
 from tests.public.store import DeliveryQuery
@@ -34,12 +34,6 @@ def holds(gateway: Gateway, name: str) -> bool:
     return gateway.fleet.holds(name)
 
 
-def has_half(gateway: Gateway) -> bool:
-    """Return whether a node knows of the other one, and works on all of its half: then nothing moves."""
-    assert gateway.fleet is not None
-    return gateway.outbound.pools.host_connections == 32 and gateway.fleet.is_whole
-
-
 async def until(holds: Callable[[], bool]) -> None:
     with trio.fail_after(45):
         while not holds():  # noqa: ASYNC110 -- the event is on the other node
@@ -58,7 +52,7 @@ async def test_a_webhook_that_is_gone_is_disabled_on_all_nodes_until_one_of_them
             ]
             async with open_gateway(settings[0], base=tmp_path) as a:
                 async with open_gateway(settings[1], base=tmp_path) as b:
-                    await until(lambda: has_half(a) and has_half(b))
+                    await settled(a, b)
                     # The node that has the webhook hears the 410; the other one accepts.
                     owner, other = (a, b) if holds(a, webhook(a).id) else (b, a)
                     at_home = next(str(number) for number in range(40) if holds(other, str(number)))

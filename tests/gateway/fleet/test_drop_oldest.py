@@ -6,8 +6,8 @@ import trio
 
 from hookgw import DeliveryState, Event
 from hookgw.testing import answer, open_receiver
-from tests.gateway.fleet.test_disabled_webhooks import has_half, holds, until
-from tests.gateway.fleet.test_two_nodes import settings_of
+from tests.gateway.fleet.test_disabled_webhooks import holds, until
+from tests.gateway.fleet.test_two_nodes import settings_of, settled
 from tests.public.app import open_gateway
 from tests.public.store import DeliveryQuery
 from tests.public.webhooks import RegistrationChange
@@ -32,7 +32,7 @@ async def test_what_arrives_is_delivered_and_what_was_dropped_does_not_arrive(
             open_gateway(settings[1], base=tmp_path) as b,
         ):
             receiver.will(answer(wait=2.0))
-            await until(lambda: has_half(a) and has_half(b))
+            await settled(a, b)
             owner, other = (a, b) if holds(a, "shop") else (b, a)
             await owner.instances.create("shop", webhook=RegistrationChange(url=receiver.url))
             await until(lambda: other.registrations.find("shop") is not None)

@@ -12,7 +12,7 @@ import trio
 from hookgw import Gateway
 from hookgw.core import jobs
 from hookgw.testing import answer, open_receiver
-from tests.gateway.fleet.test_two_nodes import settings_of
+from tests.gateway.fleet.test_two_nodes import settings_of, settled
 from tests.public.app import open_gateway
 from tests.public.kernel import StorageUnavailable
 from tests.public.records import Job, JobKind
@@ -22,12 +22,6 @@ from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 ANA = "5511999@s.whatsapp.net"
-
-
-async def until_whole(gateway: Gateway) -> None:
-    node = gateway.fleet
-    assert node is not None
-    await until(lambda: node.is_whole)
 
 
 async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
@@ -46,7 +40,7 @@ async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
         async with open_receiver() as receiver:
             receiver.default = answer(wait=1000)
             async with open_gateway(settings, base=tmp_path) as gateway:
-                await until_whole(gateway)
+                await settled(gateway)
                 change, _ = parse_registration({"url": receiver.url}, gateway.catalog)
                 await gateway.registrations.set("shop", "default", change, create=True)
                 event = msgspec.json.encode({"event": "CALL", "data": {"remoteJid": ANA}})
@@ -69,7 +63,7 @@ async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
                 assert gateway.jobs.running(JobKind.ERASE, "shop") is not None
                 monkeypatch.setattr(gateway.store, "flush", flush)
             async with open_gateway(settings, base=tmp_path) as gateway:
-                await until_whole(gateway)
+                await settled(gateway)
                 await until(lambda: not any(job.is_running for job in gateway.jobs.all()))
                 assert await gateway.store.pending_lanes() == []
                 await until(lambda: "shop" not in dict(gateway.backlog.instances()))
@@ -92,7 +86,7 @@ async def test_a_name_is_not_free_before_its_deletion_goes_on(
 
     with trio.fail_after(60):
         async with open_gateway(settings, base=tmp_path) as gateway:
-            await until_whole(gateway)
+            await settled(gateway)
             await gateway.instances.create("shop")
             change, _ = parse_registration({"url": "pull:"}, gateway.catalog)
             await gateway.registrations.set("shop", "default", change)
@@ -115,7 +109,7 @@ async def test_a_name_is_not_free_before_its_deletion_goes_on(
             gateway.store.load_jobs = load_and_create  # type: ignore[method-assign]
 
         async with open_gateway(settings, base=tmp_path, prepare=prepare) as gateway:
-            await until_whole(gateway)
+            await settled(gateway)
             assert not is_free
 
 

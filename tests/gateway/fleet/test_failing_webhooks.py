@@ -7,8 +7,7 @@ import trio
 
 from hookgw.testing import answer, open_receiver
 from hookgw.webhooks import auto_disable
-from tests.gateway.fleet.test_disabled_webhooks import has_half, until
-from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node
+from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node, settled
 from tests.support.postgres import PostgresServer
 
 
@@ -31,8 +30,7 @@ async def test_they_are_listed_at_once_where_the_shard_comes_to(
     async with open_receiver() as receiver, node(postgres, schema, "a", tmp_path) as a:
         receiver.default = answer(500)
         async with node(postgres, schema, "b", tmp_path) as b:
-            await a.until("b", 128)
-            await b.until("a", 128)
+            await settled(a.gateway, b.gateway)
             for name in (OF_A, OF_B):
                 hook = {"url": receiver.url, "retry": {"schedule": ["1h"]}}
                 await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
@@ -44,7 +42,7 @@ async def test_they_are_listed_at_once_where_the_shard_comes_to(
             [(_, since)] = b.gateway.auto_disable.failing()
             overview = await a.gateway.views.overview(None, 10)
             assert sorted(problem.instance for problem in overview.problems) == sorted([OF_A, OF_B])
-        await a.until("a", 256)
+        await settled(a.gateway)
         assert listed(a) == sorted([OF_A, OF_B])
         with trio.fail_after(10):  # what came over is there once its lane has read its last attempt
             while not all(  # noqa: ASYNC110 -- the attempt is in a database
@@ -54,16 +52,11 @@ async def test_they_are_listed_at_once_where_the_shard_comes_to(
         assert since in [since for _, since in a.gateway.auto_disable.failing()]
         assert len(receiver.requests) == 2  # the next attempts are an hour away
         async with node(postgres, schema, "b", tmp_path) as b:
-            await a.until("b", 128)
-            with trio.fail_after(10):
-                while b.gateway.fleet is None or not b.gateway.fleet.holds(moves):  # noqa: ASYNC110
-                    await trio.sleep(0.02)
+            await settled(a.gateway, b.gateway)
             assert (listed(a), listed(b)) == ([stays], [moves])
-            # Its lane must run before it can be resumed.
-            await until(lambda: has_half(b.gateway))
             # Here it works again. When it comes back it does not fail, and has its full time.
             receiver.default = answer(204)
             await b.gateway.registrations.resume(moves)
             await until_listed(b, 0)
-        await a.until("a", 256)
+        await settled(a.gateway)
         assert listed(a) == [stays]

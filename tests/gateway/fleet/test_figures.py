@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node
+from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node, settled
 from tests.support.postgres import PostgresServer
 
 
@@ -30,8 +30,7 @@ async def test_every_node_shows_the_sum(
 ) -> None:
     async with node(postgres, schema, "a", tmp_path) as a:
         async with node(postgres, schema, "b", tmp_path) as b:
-            await a.until("b", 128)
-            await b.until("a", 128)
+            await settled(a.gateway, b.gateway)
             for name in (OF_A, OF_B):
                 await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
             for by, count in ((a, 2), (b, 3)):

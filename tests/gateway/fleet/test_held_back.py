@@ -10,7 +10,7 @@ import trio
 
 from hookgw.store.postgresql import held as module
 from hookgw.testing import open_receiver
-from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, two_nodes
+from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, settled, two_nodes
 from tests.support.postgres import PostgresServer
 
 KIND = "CALL"
@@ -57,7 +57,7 @@ async def test_a_lane_is_shown_with_what_it_may_not_read_yet_and_the_overview_na
     postgres: PostgresServer, schema: str, tmp_path: Path, older: psycopg.Connection
 ) -> None:
     async with open_receiver() as receiver, node(postgres, schema, "a", tmp_path) as a:
-        await a.until("a", 256)
+        await settled(a.gateway)
         await a.call("POST", "/instance/create", {"instanceName": OF_A}, status=201)
         webhook = {"enabled": True, "url": receiver.url, "events": [KIND]}
         await a.call("POST", f"/webhook/set/{OF_A}", {"webhook": webhook}, status=201)

@@ -14,8 +14,8 @@ from trio.testing import MockClock
 from hookgw import Registration
 from hookgw.fleet import lane_pauses
 from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
-from tests.gateway.fleet.test_disabled_webhooks import has_half, until
-from tests.gateway.fleet.test_two_nodes import Node, node
+from tests.gateway.fleet.test_disabled_webhooks import until
+from tests.gateway.fleet.test_two_nodes import Node, node, settled
 from tests.public.core import PendingDeliveries, Registry
 from tests.public.fleet import (
     HELD_FOR,
@@ -93,9 +93,7 @@ async def two_nodes(
             node(postgres, schema, "a", tmp_path, **more) as a,
             node(postgres, schema, "b", tmp_path, **more) as b,
         ):
-            await until(lambda: has_half(a.gateway) and has_half(b.gateway))
-            await a.until("b", 128)
-            await b.until("a", 128)
+            await settled(a.gateway, b.gateway)
             owner, other = (a, b) if a.gateway.dispatcher.holds(WEBHOOK) else (b, a)
             bystander, instance = sorted((OF_A, OF_B), key=lambda name: is_at(other, name))
             assert is_at(owner, bystander) and is_at(other, instance)  # noqa: PT018 -- one fact

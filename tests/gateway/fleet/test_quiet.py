@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.gateway.fleet.test_two_nodes import Node, node
+from tests.gateway.fleet.test_two_nodes import Node, node, settled
 from tests.support.postgres import PostgresServer
 
 
@@ -28,8 +28,7 @@ async def test_events_on_another_node_are_heard_and_a_failover_goes_on(
     words = "Connected, but no event comes."
     async with node(postgres, schema, "a", tmp_path) as a:
         async with node(postgres, schema, "b", tmp_path) as b:
-            await a.until("b", 128)
-            await b.until("a", 128)
+            await settled(a.gateway, b.gateway)
             fleet: Any = b.gateway.fleet
             name = next(name for name in map(str, range(99)) if fleet.holds(name))
             created = {"instanceName": name, "quietAfter": "3s"}
@@ -40,7 +39,7 @@ async def test_events_on_another_node_are_heard_and_a_failover_goes_on(
             await a.call("POST", f"/event/emit/{name}", {"event": "CALL", "data": {}}, status=202)
             await until(a, lambda found: found == [])
             await until(a, lambda found: found == [words])
-        await a.until("a", 256)
+        await settled(a.gateway)
         await until(a, lambda found: found == [words])
         await a.call("POST", f"/event/emit/{name}", {"event": "CALL", "data": {}}, status=202)
         await until(a, lambda found: found == [])

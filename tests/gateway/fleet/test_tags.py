@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from hookgw.testing import answer, open_receiver
-from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node, two_nodes
+from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node, settled, two_nodes
 from tests.public.lanes import TagRates
 from tests.support.postgres import PostgresServer
 
@@ -89,8 +89,7 @@ async def test_the_rate_of_a_tag_is_divided_among_the_nodes_that_live(
     monkeypatch.setattr(TagRates, "divide", note)
     async with node(postgres, schema, "a", tmp_path, limits=LIMITS) as a:
         async with node(postgres, schema, "b", tmp_path, limits=LIMITS) as b:
-            await a.until("b", 128)
-            await b.until("a", 128)
+            await settled(a.gateway, b.gateway)
             await have_seen(2, 2)
             await a.call("POST", "/instance/create", {"instanceName": OF_A, "tags": ACME}, status=201)
             for one in (a, b):

@@ -9,7 +9,7 @@ import trio
 
 from hookgw import Event
 from hookgw.testing import answer, open_receiver
-from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, node
+from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, node, settled
 from tests.public.records import LaneRule
 from tests.support.postgres import PostgresServer
 
@@ -39,7 +39,7 @@ async def test_each_node_moves_what_is_pending_before_it_sends_any(
                 Event, "chat_hash", property(lambda self: zlib.crc32(self.data["key"]["remoteJid"].encode()))
             )
             async with node(postgres, schema, "a", tmp_path) as a:
-                await a.until("a", 256)
+                await settled(a.gateway)
                 for name in (OF_A, OF_B):
                     await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
                     hook = {"url": f"{receiver.url}{name}", "ordering": "chat", "concurrency": 4}
@@ -48,8 +48,8 @@ async def test_each_node_moves_what_is_pending_before_it_sends_any(
                     await a.call("POST", f"/event/emit/{name}", batch, status=202)
         receiver.default = answer()
         seen = len(receiver.requests)
-        async with node(postgres, schema, "a", tmp_path) as a, node(postgres, schema, "b", tmp_path):
-            await a.until("b", 128)
+        async with node(postgres, schema, "a", tmp_path) as a, node(postgres, schema, "b", tmp_path) as b:
+            await settled(a.gateway, b.gateway)
             for name in (OF_A, OF_B):
                 await a.call("POST", f"/webhook/set/{name}", {"url": f"{receiver.url}{name}/"}, status=201)
             with trio.fail_after(60):

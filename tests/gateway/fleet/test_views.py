@@ -16,7 +16,7 @@ from hookgw.testing import answer, open_receiver
 from hookgw.web import forwarding
 from tests.dashboard.conftest import Browser
 from tests.dashboard.test_streams import Events, watching
-from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of
+from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of, settled
 from tests.public.app import Dashboard, open_gateway
 from tests.public.web import serve
 from tests.support.application import create_app
@@ -62,8 +62,7 @@ async def browser_of(node: Node) -> AsyncIterator[Browser]:
 async def two_nodes(postgres: PostgresServer, schema: str, folder: Path) -> AsyncIterator[tuple[Node, Node]]:
     """Run two nodes with half of the shards each."""
     async with node(postgres, schema, "a", folder) as a, node(postgres, schema, "b", folder) as b:
-        await a.until("b", 128)
-        await b.until("a", 128)
+        await settled(a.gateway, b.gateway)
         yield a, b
 
 
