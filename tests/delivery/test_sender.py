@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, OutgoingDelivery, Registration, Response
 from hookgw.testing import Receiver, answer, hang, redirect
@@ -89,7 +90,6 @@ async def send(
     hooks: NoPlugins | None = None,
     event: Event = EVENT,
     number: int = 1,
-    timeout: float = 5,  # noqa: ASYNC109
     networks: tuple[str, ...] = (),
 ) -> AttemptResult:
     sender = sender_with(hooks or NoPlugins())
@@ -107,9 +107,7 @@ async def send(
     )
     headers = await sender.prepare(delivery, body, template, number)
     async with transport(*networks) as lane:
-        return await sender.send(
-            delivery, body, template, lane, number=number, timeout=timeout, headers=headers
-        )
+        return await sender.send(delivery, body, template, lane, number=number, timeout=5, headers=headers)
 
 
 async def test_a_request_carries_envelope_signature_and_headers(hookgw_receiver: Receiver) -> None:
@@ -461,9 +459,18 @@ async def test_a_refused_connection_is_unreachable(hookgw_receiver: Receiver) ->
     assert sent.attempt.error
 
 
-async def test_a_timeout_after_the_whole_request_is_unanswered(hookgw_receiver: Receiver) -> None:
+async def test_a_timeout_after_the_whole_request_is_unanswered(
+    hookgw_receiver: Receiver, nursery: trio.Nursery, mock_clock: MockClock
+) -> None:
     hookgw_receiver.default = hang()
-    sent = await send(registration_for(hookgw_receiver.url), timeout=0.05)
+
+    @nursery.start_soon
+    async def time_out() -> None:
+        await hookgw_receiver.wait_for(1)
+        await wait_all_tasks_blocked()
+        mock_clock.jump(5)
+
+    sent = await send(registration_for(hookgw_receiver.url))
     assert sent.attempt.outcome is Outcome.UNANSWERED
     assert sent.timed_out
 

@@ -98,7 +98,9 @@ async def test_a_client_that_does_not_read_its_last_response_is_cut_off(
 
 
 @pytest.mark.parametrize("framing", [b"content-length: 1000000000", b"transfer-encoding: chunked"])
-async def test_a_refused_body_is_read_up_to_a_limit(framing: bytes, server: Running) -> None:
+async def test_a_refused_body_is_read_up_to_a_limit(
+    framing: bytes, server: Running, mock_clock: MockClock
+) -> None:
     async with await server.connect() as stream:
         await stream.send_all(b"POST /nowhere HTTP/1.1\r\nhost: x\r\n" + framing + b"\r\n\r\n")
         sent = 0
@@ -107,7 +109,7 @@ async def test_a_refused_body_is_read_up_to_a_limit(framing: bytes, server: Runn
                 await stream.send_all(b"1\r\n \r\n" * 10_000)
                 sent += 60_000
         limit = LINGER_BODIES * ServerSettings().max_batch_body
-        assert limit < sent < 2 * limit  # with what two systems hold, and not what a second can carry
+        assert limit < sent < 2 * limit  # with what two systems hold; the clock stands still
         status, headers, _ = await read_answer(stream)
         assert (status, headers["connection"]) == (401, "close")
 

@@ -136,7 +136,7 @@ async def test_a_response_before_a_large_body_is_read_decides() -> None:
         assert server.connections == 1
 
 
-async def test_a_deadline_ends_an_exchange_in_light_steps() -> None:
+async def test_a_deadline_ends_an_exchange_in_light_steps(mock_clock: trio.testing.MockClock) -> None:
     requests = 0
 
     async def behaviour(peer: Peer) -> None:
@@ -145,10 +145,12 @@ async def test_a_deadline_ends_an_exchange_in_light_steps() -> None:
             requests += 1
             if requests == 1:
                 await peer.send(OK)
+            else:
+                mock_clock.jump(11)
 
     async with serving(behaviour) as server, transport(watched=True) as lane:
         await exchange(lane, server)
-        found, is_light = await exchange(lane, server, seconds=0.05)
+        found, is_light = await exchange(lane, server)
         assert isinstance(found, TimedOut)
         assert is_light is choice.is_on
         assert requests == 2
@@ -169,16 +171,19 @@ async def test_a_response_that_came_while_nothing_ran_counts(mock_clock: trio.te
 
 async def test_a_cancelled_exchange_in_light_steps_closes_its_connection() -> None:
     requests: list[int] = []
+    scope = trio.CancelScope()
 
     async def behaviour(peer: Peer) -> None:
         while await peer.request():
             requests.append(peer.number)
-            if len(requests) != 2:
+            if len(requests) == 2:
+                scope.cancel()
+            else:
                 await peer.send(OK)
 
     async with serving(behaviour) as server, transport(watched=True) as lane:
         await exchange(lane, server)
-        with trio.move_on_after(0.05):
+        with scope:
             await exchange(lane, server)
         assert not lane.connected
         found, _ = await exchange(lane, server)

@@ -28,6 +28,9 @@ from tests.public.delivery import (
 from tests.public.delivery import MAX_PROXY_HEAD as MAX_HEAD
 from tests.support.proxies import LittleProxy, Speak, http_proxy, open_proxy, saying, socks5_proxy
 
+# The clock stands still: a proxy that takes long is not asked for the next address meanwhile.
+pytestmark = pytest.mark.usefixtures("mock_clock")
+
 PUBLIC = "93.184.215.14"
 NAMES = {
     "example.com": [PUBLIC],

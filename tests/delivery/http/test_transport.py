@@ -399,7 +399,7 @@ async def test_a_large_body_is_sent_whole() -> None:
         await peer.send(OK)
 
     async with serving(behaviour) as server, transport() as lane:
-        response = await post(lane, server, LARGE)
+        response = await post(lane, server, LARGE, seconds=90)
         assert response.complete
         assert lane.connected
         assert lengths[0] > len(LARGE)
