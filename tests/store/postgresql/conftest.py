@@ -7,6 +7,14 @@ from tests.public.postgresql import Server
 from tests.support.postgres import PostgresServer
 
 
+@pytest.fixture(autouse=True)
+def _nobody_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nodes live for ten minutes without a heartbeat: these tests send hardly any."""
+    monkeypatch.setattr(
+        "hookgw.store.postgresql.nodes.DEAD", "heartbeat_at < clock_timestamp() - interval '10 min'"
+    )
+
+
 @pytest.fixture
 def connection(database: Server) -> Iterator[psycopg.Connection]:
     """A connection to the same tables."""

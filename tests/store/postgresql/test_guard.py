@@ -98,7 +98,7 @@ async def test_the_events_of_a_connector_need_the_shard_also_without_a_state(
         epoch = a.members.epoch_of(5)
         assert await a.append(to("e1"), epoch=epoch) == [True]
         # Frozen, found dead, and replaced.
-        connection.execute("UPDATE nodes SET heartbeat_at = heartbeat_at - interval '1 min'")
+        connection.execute("UPDATE nodes SET heartbeat_at = heartbeat_at - interval '1 h'")
         async with opened(database, "b") as b:
             assert 5 in await b.members.claim()
             refused = []
