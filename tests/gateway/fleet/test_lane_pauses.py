@@ -166,6 +166,7 @@ async def test_a_node_that_cannot_be_reached_does_not_stop_a_cancellation(
     monkeypatch.setattr(lane_pauses, "PATIENCE", 0.1)
     async with two_nodes(postgres, schema, tmp_path, ordering="url") as two:
         two.owner.scope.cancel()  # its API has stopped; its lanes go on
+        await two.owner.stopped.wait()
         answered = await two.other.call("POST", f"/delivery/cancel/{two.instance}", {}, status=200)
         assert answered == {"cancelled": 3}
         two.may_answer.set()

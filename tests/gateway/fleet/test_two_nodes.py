@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,18 @@ def remove(postgres: PostgresServer, schema: str) -> None:
 
 @dataclass
 class Node:
-    """A node that runs in this process."""
+    """A node that runs in this process.
+
+    Attributes:
+        scope: cancelled, its API stops.
+        stopped: set once it has.
+    """
 
     gateway: Gateway
     url: str
     http: httpx.AsyncClient
     scope: trio.CancelScope
+    stopped: trio.Event = field(default_factory=trio.Event)
 
     async def call(
         self, method: str, path: str, body: Any = None, *, key: str = KEY, status: int = 200
@@ -113,16 +119,17 @@ async def node(
         httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as http,
         trio.open_nursery() as nursery,
     ):
-        scope, app = trio.CancelScope(), create_app(gateway)
+        scope, stopped, app = trio.CancelScope(), trio.Event(), create_app(gateway)
         assert app.fast_paths, "the forwarding is no hook of a plugin's"
 
         async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:  # noqa: ASYNC128 -- serve() calls it
             # Its own: a test that ends it goes on.
             with scope:
                 await serve(app, settings.server, hub=gateway.hub, task_status=task_status)
+            stopped.set()
 
         [url] = await nursery.start(run)
-        yield Node(gateway, url, http, scope)
+        yield Node(gateway, url, http, scope, stopped)
         scope.cancel()
 
 
@@ -232,7 +239,7 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
         extra = (await a.call("POST", "/key/create", {"name": "extra"}, status=201))["key"]
         await b.call("GET", "/node/list", key=extra)
         await a.call("DELETE", "/key/delete/extra")
-        with trio.fail_after(2):
+        with trio.fail_after(20):
             while True:
                 answered = await b.http.get(b.url + "/node/list", headers={"apikey": extra})
                 if answered.status_code == 401:
@@ -394,7 +401,7 @@ async def test_a_call_for_an_instance_that_moves_gets_503(
     async with two_nodes(postgres, schema, tmp_path) as (a, b):
         # b cannot be reached: its API has stopped, and it still sends heartbeats.
         b.scope.cancel()
-        await trio.sleep(0.1)
+        await b.stopped.wait()
         names = [f"n{number}" for number in range(20)]
         assert b.gateway.fleet is not None
         theirs = next(name for name in names if b.gateway.fleet.holds(name))
