@@ -1,7 +1,8 @@
 """Decides which node of a fleet answers a call.
 
 One node, the owner, decides everything about an instance (its connector, its lanes, its registrations and
-keys). Any node accepts events, and reads the database and the records that every node has in memory.
+keys). Any node accepts events, and reads the database and the records that every node has in memory. What it
+lists of these has what other nodes have just changed: a client's calls may come to any node.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from enum import StrEnum
 
 
 class CallPlace(StrEnum):
-    ANY = "any node, from the database or its own memory of the records"
+    ANY = "any node"
+    RECORDS = "any node, from the database and its own memory of the records"
     OWNER = "the node that has the instance in the path"
     OWNER_IN_BODY = "the node that has the instance in the body"
     OWNER_OF_JOB = "the node that has the instance of the job"
-    ALL = "any node, which asks all others"
+    ALL = "any node, from its own memory of the records, and by asking all others"
     THIS = "the node that is asked, about itself"
     NAMED = "the node that the query names; without one, the node that is asked"
 
@@ -36,32 +38,32 @@ PLACES = {
     "/apply": CallPlace.ALL,
     "/connector/list": CallPlace.ANY,
     "/connector/find": CallPlace.THIS,
-    "/webhook/list": CallPlace.ANY,
+    "/webhook/list": CallPlace.RECORDS,
     "/event/kinds": CallPlace.ANY,
-    "/event/list": CallPlace.ANY,
+    "/event/list": CallPlace.RECORDS,
     "/event/emit/<instance>": CallPlace.ANY,
     "/event/emit/<instance>/<kind>": CallPlace.ANY,
-    "/delivery/list/<instance>": CallPlace.ANY,
-    "/delivery/find/<instance>/<name>": CallPlace.ANY,
-    "/delivery/list": CallPlace.ANY,
+    "/delivery/list/<instance>": CallPlace.RECORDS,
+    "/delivery/find/<instance>/<name>": CallPlace.RECORDS,
+    "/delivery/list": CallPlace.RECORDS,
     "/delivery/replay": CallPlace.OWNER_IN_BODY,
     "/delivery/cancel": CallPlace.OWNER_IN_BODY,
     "/lane/list": CallPlace.ALL,
-    "/job/find/<job_id>": CallPlace.ANY,
-    "/job/list": CallPlace.ANY,
+    "/job/find/<job_id>": CallPlace.RECORDS,
+    "/job/list": CallPlace.RECORDS,
     "/job/pause/<job_id>": CallPlace.OWNER_OF_JOB,
     "/job/resume/<job_id>": CallPlace.OWNER_OF_JOB,
     "/job/cancel/<job_id>": CallPlace.OWNER_OF_JOB,
     "/key/create": CallPlace.ANY,
-    "/key/list": CallPlace.ANY,
+    "/key/list": CallPlace.RECORDS,
     "/key/delete/<key_name>": CallPlace.ANY,
     "/portal/link": CallPlace.ANY,
-    "/audit/list": CallPlace.ANY,
-    "/audit/list/<instance>": CallPlace.ANY,
+    "/audit/list": CallPlace.RECORDS,
+    "/audit/list/<instance>": CallPlace.RECORDS,
     "/storage/backup": CallPlace.THIS,
     "/node/list": CallPlace.ANY,
-    "/figures/find": CallPlace.ANY,
-    "/figures/find/<instance>": CallPlace.ANY,
+    "/figures/find": CallPlace.RECORDS,
+    "/figures/find/<instance>": CallPlace.RECORDS,
     "/diagnosis": CallPlace.ALL,
     "/problem/list": CallPlace.ALL,
     "/problem/mute/<problem>": CallPlace.ALL,
@@ -74,7 +76,7 @@ PLACES = {
     "/dashboard/tour/show": CallPlace.ANY,
     "/dashboard/problems/mute": CallPlace.ALL,
     "/dashboard/problems/unmute": CallPlace.ANY,
-    "/dashboard/figures": CallPlace.ANY,
+    "/dashboard/figures": CallPlace.RECORDS,
     "/dashboard/login": CallPlace.ANY,
     "/dashboard/logout": CallPlace.ANY,
     "/dashboard/language/<language>": CallPlace.ANY,
@@ -88,13 +90,13 @@ PLACES = {
     "/dashboard/new-instance": CallPlace.OWNER_IN_BODY,
     "/dashboard/new-instance/options": CallPlace.ANY,
     "/dashboard/find-servers": CallPlace.THIS,
-    "/dashboard/search": CallPlace.ANY,
-    "/dashboard/search/words": CallPlace.ANY,
-    "/dashboard/events": CallPlace.ANY,
-    "/dashboard/live/events": CallPlace.ANY,
-    "/dashboard/deliveries": CallPlace.ANY,
-    "/dashboard/live/deliveries": CallPlace.ANY,
-    "/dashboard/deliveries/export": CallPlace.ANY,
+    "/dashboard/search": CallPlace.RECORDS,
+    "/dashboard/search/words": CallPlace.RECORDS,
+    "/dashboard/events": CallPlace.RECORDS,
+    "/dashboard/live/events": CallPlace.RECORDS,
+    "/dashboard/deliveries": CallPlace.RECORDS,
+    "/dashboard/live/deliveries": CallPlace.RECORDS,
+    "/dashboard/deliveries/export": CallPlace.RECORDS,
     "/dashboard/deliveries/resend": CallPlace.ALL,
     "/dashboard/deliveries/skip": CallPlace.OWNER_IN_BODY,
     "/dashboard/deliveries/replay": CallPlace.OWNER_IN_BODY,
@@ -103,17 +105,17 @@ PLACES = {
     "/dashboard/live/lanes": CallPlace.ALL,
     "/dashboard/lanes/resume": CallPlace.OWNER_IN_BODY,
     "/dashboard/lanes/all": CallPlace.ALL,
-    "/dashboard/jobs": CallPlace.ANY,
-    "/dashboard/jobs/<job_id>": CallPlace.ANY,
+    "/dashboard/jobs": CallPlace.RECORDS,
+    "/dashboard/jobs/<job_id>": CallPlace.RECORDS,
     "/dashboard/live/job/<job_id>": CallPlace.ANY,
     "/dashboard/live/jobs": CallPlace.ANY,
     "/dashboard/jobs/order": CallPlace.OWNER_OF_JOB,
     "/dashboard/webhooks/backfill": CallPlace.OWNER_IN_BODY,
-    "/dashboard/keys": CallPlace.ANY,
+    "/dashboard/keys": CallPlace.RECORDS,
     "/dashboard/keys/create": CallPlace.ANY,
     "/dashboard/keys/<key_name>/revoke": CallPlace.ANY,
     "/dashboard/kinds": CallPlace.ANY,
-    "/dashboard/portal": CallPlace.ANY,
+    "/dashboard/portal": CallPlace.RECORDS,
     "/dashboard/portal-link": CallPlace.ANY,
     "/dashboard/system": CallPlace.NAMED,
     "/dashboard/live/log": CallPlace.NAMED,

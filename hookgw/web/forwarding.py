@@ -37,6 +37,9 @@ logger = structlog.get_logger("hookgw.fleet")
 
 CREATE_RULE = "/instance/create"
 
+_OF_RECORDS = frozenset({CallPlace.RECORDS, CallPlace.ALL, CallPlace.OWNER_IN_BODY})
+"""Calls that choose among the records of many instances."""
+
 WAITING_RULES = "/delivery/pull/"
 """The paths of calls that may wait for as long as they want, and do nothing meanwhile."""
 
@@ -133,16 +136,20 @@ class Forwarder:
             return await self.forward_to_owner(variables["instance"])
         if place is CallPlace.NAMED:
             return await self._forward_to_node(request.args.get("node", ""))
-        if place is CallPlace.ANY and "instance" in rule.arguments:
-            if self._gateway.instances.find(variables["instance"]) is None:
-                # Another node may have made it a moment ago. Who cannot look must not call it unknown.
-                await self._gateway.refresh.catch_up()
+        if "instance" in rule.arguments and self._gateway.instances.find(variables["instance"]) is None:
+            # Another node may have made it a moment ago. Who cannot look must not call it unknown.
+            await self._gateway.refresh.catch_up()
         elif rule.rule == CREATE_RULE:
             exchange = current_exchange()
             body = exchange.whole_body = bytes(await request.body)
             name = await _name_in(body, exchange)
             # An invalid request is refused here as well as there.
             return await self.forward_to_owner(name) if isinstance(name, str) else None
+        elif place in _OF_RECORDS and not self._node.is_database_slow():
+            # A client's last call may have changed something by another node. Without the database, the
+            # answer is from what was known a moment ago.
+            with suppress(StorageUnavailable):
+                await self._gateway.refresh.catch_up()
         return None
 
     async def _doubt(self, response: Response) -> Response:

@@ -249,6 +249,34 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
         await a.call("POST", f"/event/emit/{name}", {"event": "CALL", "data": {}}, status=404)
 
 
+async def test_a_list_has_what_another_node_has_just_changed(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    """A load balancer sends the list to another node than the change before it."""
+    async with two_nodes(postgres, schema, tmp_path) as (a, b):
+        assert a.gateway.fleet is not None
+        of_a = [name for name in map(str, range(99)) if a.gateway.fleet.holds(name)]
+        for name in of_a[:3]:
+            one, tagged = f"/instance/fetchInstances?instanceName={name}", f"?tag=number={name}"
+            await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
+            assert [found["name"] for found in await b.call("GET", one)] == [name]
+            await a.call("PATCH", f"/instance/tags/{name}", {"tags": {"number": name}})
+            await a.call("POST", f"/webhook/set/{name}", {"url": "pull:"}, status=201)
+            assert len((await b.call("GET", f"/webhook/list{tagged}"))["registrations"]) == 1
+            event = {"event": "MESSAGES_UPSERT", "data": {"key": {"id": "1", "remoteJid": "5511@c.us"}}}
+            await a.call("POST", f"/event/emit/{name}", event, status=202)
+            assert len((await b.call("GET", f"/delivery/list{tagged}"))["deliveries"]) == 1
+            await a.call("PATCH", f"/instance/tags/{name}", {"tags": {"number": name, "kind": "new"}})
+            ended = await b.call("POST", "/delivery/cancel", {"tags": {"kind": "new"}})
+            assert ended["cancelled"] == 1, name
+            await a.call("DELETE", f"/webhook/delete/{name}")
+            assert (await b.call("GET", f"/webhook/list{tagged}"))["registrations"] == []
+            await a.call("POST", "/key/create", {"name": name}, status=201)
+            assert name in [key["name"] for key in await b.call("GET", "/key/list")]
+            await a.call("DELETE", f"/instance/delete/{name}")
+            assert await b.call("GET", one) == []
+
+
 async def pending(asked: Node, instance: str, event: str, label: str | None = None) -> str:
     """Return the id of a pending delivery of an event, once a node knows it, and the label of its webhook."""
     with trio.fail_after(45):
