@@ -71,7 +71,8 @@ def make(root: Path, layout: Layout, version: str) -> dict[str, bytes]:
     if len(files) <= len(pages):
         raise ValueError("Two pages of the manual have the same address.")
     renderer = Renderer([page.part for page in pages], files, has_images=layout.has_images)
-    sources = [*sorted((_HERE / "assets").iterdir()), _HERE.parent / "site" / "assets" / "icon.svg"]
+    shared = _HERE.parent / "site" / "assets"
+    sources = [*sorted((_HERE / "assets").iterdir()), shared / "icon.svg", shared / "clipboard.js"]
     assets = {f"{layout.folder}assets/{file.name}": file.read_bytes() for file in sources}
     assets[f"{layout.folder}assets/search.json"] = _search_index(pages, files)
     versions = {name: hashlib.sha256(content).hexdigest()[:12] for name, content in assets.items()}

@@ -193,6 +193,31 @@ def test_commands_are_copied(page: Page) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == page.locator("pre code").inner_text()
 
 
+def test_commands_are_copied_over_plain_http_too(page: Page) -> None:
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })")
+    page.get_by_role("link", name="Instances").click()
+    page.get_by_label("Name").fill(new_name())
+    page.get_by_role("button", name="Create").click()
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    search = page.get_by_role("combobox", name="Search deliveries")
+    search.press("Control+v")
+    expect(search).to_have_value(page.locator("pre code").inner_text())
+
+
+def test_what_cannot_be_copied_is_selected(page: Page) -> None:
+    page.add_init_script(
+        "Object.defineProperty(Navigator.prototype, 'clipboard', "
+        "{ value: { writeText: () => Promise.reject(new Error('not allowed')) } });"
+        "document.execCommand = () => false;"
+    )
+    page.goto("/dashboard/kinds")
+    page.locator("summary").first.click()
+    page.get_by_role("button", name="Copy").first.click()
+    expect(page.get_by_role("button", name="Selected")).to_be_visible()
+    assert page.evaluate("getSelection().toString()") == page.locator("pre code").first.inner_text()
+
+
 def test_all_deliveries_of_the_list_are_ticked(page: Page, server: Server, receiver: ReceiverProcess) -> None:
     name = new_name()
     server.post("/instance/create", {"instanceName": name}, status=201)

@@ -88,6 +88,16 @@ def test_a_copy_is_what_is_shown(new_page: NewPage) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == "hookgw listen --port 9000\n"
 
 
+@pytest.mark.parametrize("path", ["/docs/start", "/docs/http/registrations"])
+def test_a_copy_is_made_over_plain_http_too(new_page: NewPage, path: str) -> None:
+    page = new_page()
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })")
+    page.goto(path)
+    page.locator("details:has(> .inside)").evaluate_all("all => all.forEach(one => { one.open = true })")
+    page.get_by_role("button", name="Copy").first.click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+
+
 def send(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^Send this")).click()
 

@@ -25,12 +25,12 @@ function showAddress() {
 }
 
 function addCopyButton(block, place) {
-  if (!navigator.clipboard) return; // not over plain HTTP, except on this machine
   const button = make("button", { type: "button", className: "copy", textContent: _("Copy") });
   button.addEventListener("click", async () => {
     const shown = [...block.querySelectorAll("pre")].find((one) => one.offsetParent) ?? block.querySelector("pre");
-    await navigator.clipboard.writeText(shown.textContent);
-    button.textContent = _("Copied");
+    const { copy } = await import(new URL(document.body.dataset.copy, location.href).href);
+    const isCopied = await copy(shown);
+    button.textContent = isCopied ? _("Copied") : _("Selected");
     setTimeout(() => { button.textContent = _("Copy"); }, 2000);
   });
   place.append(button);

@@ -1,8 +1,8 @@
 // Adds a button that copies, to each block that is made to be copied.
+import { copy } from "./clipboard.js";
 import { _ } from "./texts.js";
 
 export function addCopyButtons(root) {
-  if (!navigator.clipboard) return; // not over plain HTTP, except on this machine
   for (const block of root.querySelectorAll(".copyable")) {
     if (block.querySelector("button")) continue;
     const button = document.createElement("button");
@@ -19,8 +19,8 @@ export function startCopying() {
   addEventListener("click", async (event) => {
     const button = event.target.closest?.("button.copy");
     if (!button) return;
-    await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
-    button.textContent = _("Copied");
+    const isCopied = await copy(button.parentElement.querySelector("code"));
+    button.textContent = isCopied ? _("Copied") : _("Selected");
     setTimeout(() => { button.textContent = _("Copy"); }, 2000);
   });
 }
