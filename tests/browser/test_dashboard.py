@@ -4,6 +4,7 @@ import re
 import signal
 import time
 import uuid
+from typing import Any
 from urllib.parse import quote
 
 from playwright.sync_api import Page, expect
@@ -13,6 +14,27 @@ from tests.support.gateway_process import ReceiverProcess, Server
 
 expect.set_options(timeout=20_000)
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+CUSTOMER = "5511988887777"
+ARABIC = "محمد عبد الله"
+PLACE = """(one, letter) => {
+  const walker = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const at = walker.currentNode.data.indexOf(letter);
+    if (at < 0) continue;
+    const range = document.createRange();
+    range.setStart(walker.currentNode, at);
+    range.setEnd(walker.currentNode, at + 1);
+    const { left, right } = range.getBoundingClientRect();
+    return [left, right];
+  }
+}"""
+"""Where a letter of an element is, from its left to its right."""
+
+
+def message(number: int, author: str, text: str) -> dict[str, Any]:
+    """The data of a message that a customer has sent."""
+    key = {"remoteJid": f"{CUSTOMER}@s.whatsapp.net", "fromMe": False, "id": f"A{number}"}
+    return {"key": key, "pushName": author, "message": {"conversation": text}}
 
 
 def new_name(prefix: str = "shop") -> str:
@@ -216,6 +238,26 @@ def test_what_cannot_be_copied_is_selected(page: Page) -> None:
     page.get_by_role("button", name="Copy").first.click()
     expect(page.get_by_role("button", name="Selected")).to_be_visible()
     assert page.evaluate("getSelection().toString()") == page.locator("pre code").first.inner_text()
+
+
+def test_a_chat_in_arabic_begins_at_its_right(new_page: NewPage, server: Server) -> None:
+    page, name = new_page(width=320), new_name()
+    log_in(page)
+    server.post("/instance/create", {"instanceName": name}, status=201)
+    for number, text in enumerate((f"Hello?\n{ARABIC}!", ARABIC * 5)):
+        server.emit(name, "MESSAGES_UPSERT", message(number, ARABIC * 5, text))
+    page.goto(f"/dashboard/instances/{name}/chats")
+    row = page.locator("#chat-rows a")
+    box = row.bounding_box()
+    assert box is not None
+    # Names and texts that are too long are cut at their end.
+    for shown in (row.locator("b"), row.locator(".last")):
+        left, right = shown.evaluate(PLACE, ARABIC[0])
+        assert box["x"] <= left < right <= box["x"] + box["width"]
+    row.click()
+    bubble = page.locator(".bubbles p", has_text="Hello")
+    assert bubble.evaluate(PLACE, "o")[1] <= bubble.evaluate(PLACE, "?")[0] + 1
+    assert bubble.evaluate(PLACE, "!")[1] <= bubble.evaluate(PLACE, ARABIC[-1])[0] + 1
 
 
 def test_all_deliveries_of_the_list_are_ticked(page: Page, server: Server, receiver: ReceiverProcess) -> None:
