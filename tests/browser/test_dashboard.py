@@ -205,6 +205,21 @@ def test_paper_has_no_buttons(page: Page) -> None:
     expect(page.get_by_role("navigation")).to_have_count(0)
 
 
+def test_paper_is_white_and_has_the_whole_chat(page: Page, server: Server) -> None:
+    name = new_name()
+    server.post("/instance/create", {"instanceName": name}, status=201)
+    for number in range(30):
+        server.emit(name, "MESSAGES_UPSERT", message(number, "Ana", "Do you deliver?"))
+    page.get_by_role("button", name="Theme: system").click()
+    page.get_by_role("button", name="Theme: light").click()
+    page.goto(f"/dashboard/instances/{name}/chats?name={CUSTOMER}")
+    expect(page.get_by_text("Do you deliver?")).to_have_count(30)
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.locator("h1").evaluate("one => getComputedStyle(one).color") == "rgb(23, 32, 29)"
+    chat = page.get_by_role("region", name="Messages with Ana")
+    assert chat.evaluate("one => one.scrollHeight <= one.clientHeight")
+
+
 def test_commands_are_copied(page: Page) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("link", name="Instances").click()
@@ -238,6 +253,22 @@ def test_what_cannot_be_copied_is_selected(page: Page) -> None:
     page.get_by_role("button", name="Copy").first.click()
     expect(page.get_by_role("button", name="Selected")).to_be_visible()
     assert page.evaluate("getSelection().toString()") == page.locator("pre code").first.inner_text()
+
+
+def test_a_long_word_makes_no_page_wider_than_the_window(new_page: NewPage, server: Server) -> None:
+    page, name, label = new_page(width=320), "W" * 60 + new_name(), "Q" * 64
+    log_in(page)
+    server.post("/instance/create", {"instanceName": name}, status=201)
+    server.post(f"/webhook/set/{name}/{label}", {"url": "http://127.0.0.1:9/" + "u" * 300}, status=201)
+    account = f"/dashboard/instances/{name}"
+    paths = [account, *(f"{account}/{tab}" for tab in ("webhooks", "connection", "keys", "settings"))]
+    tabs = ("", "test", "backfill", "settings", "changes")
+    paths += [f"{account}/webhooks/{label}?tab={tab}" for tab in tabs]
+    widths = {}
+    for path in paths:
+        page.goto(path)
+        widths[path] = page.evaluate("document.documentElement.scrollWidth")
+    assert {path: width for path, width in widths.items() if width > 320} == {}
 
 
 def test_a_chat_in_arabic_begins_at_its_right(new_page: NewPage, server: Server) -> None:

@@ -98,6 +98,15 @@ def test_a_copy_is_made_over_plain_http_too(new_page: NewPage, path: str) -> Non
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
 
 
+def test_paper_is_white(new_page: NewPage) -> None:
+    page = new_page(dark=True)
+    page.goto("/docs/start")
+    page.get_by_label("Theme").select_option("dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    ground = page.locator("body").evaluate("one => getComputedStyle(one).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"
+
+
 def send(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^Send this")).click()
 
