@@ -291,6 +291,23 @@ def test_a_chat_in_arabic_begins_at_its_right(new_page: NewPage, server: Server)
     assert bubble.evaluate(PLACE, "!")[1] <= bubble.evaluate(PLACE, ARABIC[-1])[0] + 1
 
 
+def test_options_are_those_of_the_chosen_integration_or_none(page: Page, server: Server) -> None:
+    page.goto("/dashboard/instances")
+    choice = page.get_by_role("combobox", name="Integration")
+    choice.select_option("waha")
+    secret = page.get_by_label("api_key", exact=True)
+    # Browsers fill a password in that they know for hookgw itself, unless it is a new one.
+    expect(secret).to_have_attribute("autocomplete", "new-password")
+    page.context.set_offline(True)
+    choice.select_option("matrix")
+    expect(secret).to_have_count(0)
+    page.context.set_offline(False)
+    page.get_by_label("Name").fill(new_name())
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("homeserver")
+    expect(page.get_by_label("homeserver (required)")).to_be_visible()
+
+
 def test_all_deliveries_of_the_list_are_ticked(page: Page, server: Server, receiver: ReceiverProcess) -> None:
     name = new_name()
     server.post("/instance/create", {"instanceName": name}, status=201)

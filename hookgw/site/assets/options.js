@@ -7,9 +7,13 @@ export function followIntegration() {
   let latest = 0;
   select.addEventListener("change", async () => {
     const mine = ++latest;
-    const response = await fetch(`${select.dataset.options}?integration=${encodeURIComponent(select.value)}`);
     const template = document.createElement("template");
-    template.innerHTML = response.ok ? await response.text() : "";
+    try {
+      const answer = await fetch(`${select.dataset.options}?integration=${encodeURIComponent(select.value)}`);
+      if (answer.ok && !answer.redirected) template.innerHTML = await answer.text();
+    } catch {
+      // Without fields, which are not those of another one: Create says what is missing, and shows them.
+    }
     if (mine === latest) place.replaceChildren(template.content);
   });
 }
