@@ -174,13 +174,17 @@ class Copied(NamedTuple):
 
 
 def copy_rows(
-    source: Rows, target: Rows, on_progress: Callable[[str, int, int], None] = lambda *_: None
+    source: Rows,
+    target: Rows,
+    on_progress: Callable[[str, int, int], None] = lambda *_: None,
+    on_copied: Callable[[], None] = lambda: None,
 ) -> list[Copied]:
     """Copy everything from one storage to another, and compare them.
 
     Args:
         target: empty, or as an interrupted copy from the same source left it.
         on_progress: called with the current step, how many of its rows are done, and how many there are.
+        on_copied: called once all is copied, before both are compared.
 
     Raises:
         StartError: the storages differ. The target is not finished.
@@ -194,6 +198,7 @@ def copy_rows(
             after = rows[-1][: table.key]
             done += len(rows)
             on_progress(f"copying {table.name}", done, total)
+    on_copied()
     copied = [_compare(source, target, table, on_progress) for table in TABLES]
     target.finish(source.numbers())
     return copied

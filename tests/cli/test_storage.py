@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hookgw.command import group
-from hookgw.operations.commands import backup as backup_command
 from hookgw.store.sqlite import maintenance
 from tests.public.sqlite import migrate
 from tests.support.postgres import PostgresServer
@@ -117,14 +116,27 @@ def test_ctrl_c_leaves_nothing(run: Run, data: Path, tmp_path: Path, monkeypatch
     assert sorted(file.name for file in tmp_path.iterdir()) == ["config.yaml", "data"]
 
 
-def test_a_terminal_gets_a_progress_bar(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_terminal_shows_what_may_take_minutes(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with backup_command.progress_bar() as show:
-        show(5, 10)
-    assert "Copying" in capsys.readouterr().err
+    copy = tmp_path / "copy.db"
+    works = (
+        (("backup", copy, "--check"), ["Copying", "Checking"]),
+        (("storage", "check"), ["Checking"]),
+        (("storage", "stats"), ["Measuring"]),
+        (("storage", "compact"), ["Compacting"]),
+        (("restore", copy, "--force"), ["Copying", "Checking"]),
+        (("storage", "copy", data, data.with_name("other.db")), ["Copying", "Comparing"]),
+    )
+    for arguments, shown in works:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        done = run(*arguments)
+        assert done.exit_code == 0, done.output
+        places = [done.stderr.find(text) for text in shown]
+        assert -1 not in places
+        assert places == sorted(places), arguments
+        monkeypatch.delenv("FORCE_COLOR")
+    assert run("storage", "check").stderr == ""
 
 
 def test_a_data_file_is_copied_to_a_database_and_back(run: Run, data: Path, postgres: PostgresServer) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,27 @@ from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 from hookgw.operations.commands.data_file import data_file
 
-Progress = Callable[[int, int], None]
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class ProgressBar:
+    """A bar on standard error, if that is a terminal: what is done, how much of it, and for how long."""
+
+    def __init__(self, bar: Progress | None) -> None:
+        self._bar = bar
+
+    def begin(self, text: str) -> None:
+        """Show what begins now. Until more is known, the bar says no more than that it goes on."""
+        if self._bar is not None:
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            self._bar.add_task(text, total=None)
+
+    def show(self, done: int, total: int) -> None:
+        """Show how much of it is done."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[-1], completed=done, total=total)
 
 
 @click.command()
@@ -37,13 +57,14 @@ def backup(file: Path, check: bool, config: Path | None) -> None:
     settings, __ = read_settings(config)
     data = data_file(settings.storage)
     try:
-        with progress_bar() as show:
-            size = back_up_file(data, file, show, min_free=settings.storage.min_free)
+        with progress_bar(_("Copying")) as bar:
+            size = back_up_file(data, file, bar.show, min_free=settings.storage.min_free)
     except KeyboardInterrupt:
         raise Failed(_("Stopped. Nothing of {file} remains.", file=file)) from None
     say(_("Copied {data} to {file} ({size} MiB).", data=data, file=file, size=f"{size / 2**20:,.1f}"))
     if check:
-        report = check_file(file)
+        with progress_bar(_("Checking")):
+            report = check_file(file)
         if report.problems:
             raise Failed(_("The copy {file} is damaged:", file=file), *report.problems)
         pending = ngettext("{n} pending delivery", "{n} pending deliveries", report.pending)
@@ -70,8 +91,14 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
     settings, __ = read_settings(config)
     data = data_file(settings.storage)
     try:
-        with progress_bar() as show:
-            aside = restore_file(file, data, force=force, on_progress=show)
+        with progress_bar(_("Copying")) as bar:
+            aside = restore_file(
+                file,
+                data,
+                force=force,
+                on_progress=bar.show,
+                on_copied=lambda: bar.begin(_("Checking")),
+            )
     except KeyboardInterrupt:
         raise Failed(_("Stopped. If a data file was there, it is still there.")) from None
     say(_("Restored {data} from {file}.", data=data, file=file))
@@ -80,18 +107,17 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Show a progress bar of a copy on standard error, if that is a terminal.
-
-    Yield a function that takes the amount done, and the whole as far as known.
-    """
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
+def progress_bar(text: str) -> Iterator[ProgressBar]:
+    """Show the progress of something that may take minutes."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Copying", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    console = Console(stderr=True)
+    if not console.is_terminal:  # before rich 14.3 even a disabled bar prints an empty line
+        yield ProgressBar(None)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        bar = ProgressBar(shown)
+        bar.begin(text)
+        yield bar

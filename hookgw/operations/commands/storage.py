@@ -60,7 +60,9 @@ def check(file: Path | None, config: Path | None) -> None:
 
     from hookgw.store.sqlite.maintenance import check_file
 
-    report = check_file(file or _data_file(config))
+    data = file or _data_file(config)
+    with progress_bar(_("Checking")):
+        report = check_file(data)
     if not shown_as_json(msgspec.to_builtins(report)):
         show_fields(
             {
@@ -89,7 +91,9 @@ def stats(config: Path | None) -> None:
 
     from hookgw.store.sqlite.maintenance import measure_file
 
-    parts = measure_file(_data_file(config))
+    data = _data_file(config)
+    with progress_bar(_("Measuring")):
+        parts = measure_file(data)
     if shown_as_json(msgspec.to_builtins(parts)):
         return
     show_table(
@@ -108,7 +112,8 @@ def compact(config: Path | None) -> None:
     from hookgw.store.sqlite.maintenance import compact_file
 
     data = _data_file(config)
-    compacted = compact_file(data)
+    with progress_bar(_("Compacting")) as bar:
+        compacted = compact_file(data, bar.show)
     say(
         _(
             "Compacted {data}: {size} before, {size2} now.",
@@ -138,9 +143,14 @@ def copy(source: str, target: str, schema: str) -> None:
         with (
             _open_source(source, schema) as rows,
             _open_target(target, schema, rows.place) as others,
-            progress_bar() as show,
+            progress_bar(_("Copying")) as bar,
         ):
-            copied = copy_rows(rows, others, lambda _what, done, total: show(done, total))
+            copied = copy_rows(
+                rows,
+                others,
+                lambda _what, done, total: bar.show(done, total),
+                on_copied=lambda: bar.begin(_("Comparing")),
+            )
             where = (rows.place, others.place)
     except KeyboardInterrupt:
         raise Failed(_("Stopped. The same command goes on with the copy.")) from None

@@ -37,6 +37,8 @@ from hookgw.store.sqlite.schema import (
 # Names that rows refer to, by table.
 _NAMED = {"events": ("instance", "kind"), "deliveries": ("instance", "kind", "registration", "lane")}
 MOST_PROBLEMS = 20
+PROGRESS_STEPS = 1_000_000
+"""Steps of SQLite between two looks at how far it is: some hundredths of a second."""
 
 
 class FileReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,8 +232,11 @@ def _bytes_of(files: list[Path]) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def compact_file(path: Path) -> Compacted:
+def compact_file(path: Path, on_progress: Callable[[int, int], None] = lambda *_: None) -> Compacted:
     """Rewrite a data file without its free pages. A process that is killed meanwhile leaves it as it was.
+
+    Args:
+        on_progress: called with the bytes that are written, and about how many there will be.
 
     Raises:
         StartError: a program uses the file; or the disk has no room for a second copy of its content.
@@ -251,8 +256,12 @@ def compact_file(path: Path) -> Compacted:
                     pages, free = connection.execute(
                         "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
                     ).fetchone()
-                    check_space(path.parent, (pages - free) * PAGE_BYTES)
+                    content = (pages - free) * PAGE_BYTES
+                    check_space(path.parent, content)
                     os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+                    connection.set_progress_handler(
+                        lambda: on_progress(min(spare.stat().st_size, content), content), PROGRESS_STEPS
+                    )
                     connection.execute("VACUUM INTO ?", (str(spare),))
                 with closing(sqlite3.connect(spare, isolation_level=None)) as written:
                     # No file beside it, which a kill would leave: the spare one is worth nothing then.
@@ -274,7 +283,12 @@ def compact_file(path: Path) -> Compacted:
 
 
 def restore_file(
-    backup: Path, path: Path, *, force: bool, on_progress: Callable[[int, int], None] = lambda *_: None
+    backup: Path,
+    path: Path,
+    *,
+    force: bool,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
+    on_copied: Callable[[], None] = lambda: None,
 ) -> Path | None:
     """Replace a data file by a backup, which is copied and checked before anything else changes.
 
@@ -282,6 +296,7 @@ def restore_file(
         backup: a backup, or the data file of a gateway that does not run. It stays where it is.
         force: move an existing data file aside, instead of refusing.
         on_progress: called with the pages that are copied, and all pages.
+        on_copied: called once all are copied, before the copy is checked.
 
     Returns:
         Where the former data file is now; ``None`` if there was none.
@@ -314,7 +329,7 @@ def restore_file(
             spare = spare_of(path, "restore")
             os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             try:
-                _copy_checked(backup, spare, on_progress)
+                _copy_checked(backup, spare, on_progress, on_copied)
             except BaseException:
                 spare.unlink()
                 raise
@@ -348,7 +363,9 @@ def require_owner(path: Path) -> None:
     raise StartError(f"{found} belongs to {name}. Run this as that user, for example with sudo -u '{name}'.")
 
 
-def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], None]) -> None:
+def _copy_checked(
+    backup: Path, copy: Path, on_progress: Callable[[int, int], None], on_copied: Callable[[], None]
+) -> None:
     with (
         start_errors(backup, is_backup=True),
         closing(_open_backup(backup)) as source,
@@ -363,6 +380,7 @@ def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], No
         begin_generation(connection)
     with copy.open("rb") as file:
         os.fsync(file.fileno())
+    on_copied()
     with start_errors(backup, is_backup=True), closing(_open_backup(copy)) as connection:
         problems = _integrity(connection)
     if problems:

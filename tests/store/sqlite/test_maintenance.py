@@ -145,7 +145,12 @@ async def test_a_compacted_file_has_the_same_content_and_no_free_pages(path: Pat
             await settle(store, *map(delivered, await seqs_of(store, lane.lane)))
         await store.enforce_retention(before=9e9, limit=2**40)
         await store.append(to("kept"))
-    compacted = compact_file(path)
+    shown: list[tuple[int, int]] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(maintenance, "PROGRESS_STEPS", 100)
+        compacted = compact_file(path, lambda done, total: shown.append((done, total)))
+    assert {total for _, total in shown} == {compacted.after}
+    assert shown == sorted(shown)
     assert compacted.after < compacted.before / 2
     assert compacted.after == path.stat().st_size
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
