@@ -7,13 +7,16 @@ import socket
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import HealthCheck, settings
 from trio.testing import MockClock
 
@@ -40,6 +43,7 @@ settings.register_profile("few", settings.get_profile("hookgw"), max_examples=20
 settings.load_profile("hookgw")
 # A shell ignores Ctrl-C for what it starts in the background, and so would all processes that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+_abandoned: list[object] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -92,10 +96,18 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    found = leaves(call.excinfo.value) if call.excinfo else []
+    for frame, _ in chain.from_iterable(traceback.walk_tb(one.__traceback__) for one in found):
+        # A test that took too long left the event loop while that waited. All later tests of this process
+        # would fail: "Attempted to call run() from inside a run()", or what its tasks raise once collected.
+        if frame.f_code is trio.run.__code__ and (loop := frame.f_locals["gen"]).gi_frame is not None:
+            _abandoned.append(frame.f_locals["runner"])
+            with warnings.catch_warnings(action="ignore"):
+                loop.close()
     report = yield
     # pytest shows ten groups in each other. A gateway has more nurseries, so its failure would be unseen.
-    if call.excinfo and "(max_group_depth is " in report.longreprtext:
-        shown = ["".join(traceback.format_exception(one)) for one in leaves(call.excinfo.value)]
+    if "(max_group_depth is " in report.longreprtext:
+        shown = ["".join(traceback.format_exception(one)) for one in found]
         report.sections.append(("Exceptions in the innermost groups", "\n".join(shown)))
     return report
 
