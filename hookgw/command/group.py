@@ -131,6 +131,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         # click knows only the commands that are loaded.
         if self.get_command(ctx, args[0]) is None:
+            option = f"--{args[0]}"
+            if any(option in one.opts for one in self.get_params(ctx)):  # `help` and `version`
+                return self.resolve_command(ctx, [*args[1:], option])
             from hookgw.kernel.nearest import nearest  # only for a mistake
 
             shown = [name for name in self.list_commands(ctx) if name not in HIDDEN]
@@ -152,13 +155,25 @@ class LazyGroup(click.Group):
         contain_commands(self, self._contained_commands, added_by, boundary)
         self._contained_commands = dict(self.commands)
 
-    def make_context(self, *args: Any, **options: Any) -> click.Context:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
         _prepare_streams()
+        given = [*args]  # click takes what it has read out of the list
         try:
-            return super().make_context(*args, **options)
+            return super().make_context(info_name, args, parent, **extra)
         except OSError:
             _check_output()
             raise
+        except click.NoSuchOption as error:
+            command = next((word for word in given if word in COMMANDS), None)
+            if command is None:
+                raise
+            raise click.UsageError(
+                f"No such option {error.option_name!r}. Options of a command come after it: "
+                f"hookgw {command} … {error.option_name}.",
+                error.ctx,
+            ) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -180,3 +180,27 @@ def test_a_mistyped_command_gets_a_suggestion(typed: str, meant: str) -> None:
     assert result.exit_code == 2
     assert f"No such command '{typed}'. Did you mean '{meant}'?" in result.stderr
     assert "Did you mean" not in run("xyzzy").stderr
+
+
+@pytest.mark.parametrize("typed", ["help", "help instance", "help instance create"])
+def test_help_is_a_command_too(typed: str) -> None:
+    result = run(*typed.split())
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == run(*typed.split()[1:], "--help").stdout
+
+
+def test_the_version_is_a_command_too() -> None:
+    result = click.testing.CliRunner().invoke(group.main, ["version"])
+    assert (result.stdout, result.exit_code) == (f"hookgw {__version__}\n", 0)
+
+
+def test_a_mistyped_command_after_help_gets_a_suggestion() -> None:
+    assert "Did you mean 'delivery'?" in run("help", "delivry").stderr
+
+
+def test_an_option_before_its_command_is_told_where_it_belongs() -> None:
+    result = run("--json", "instance", "list")
+    assert result.exit_code == 2
+    assert "Options of a command come after it: hookgw instance … --json." in result.stderr
+    assert "Did you mean" not in result.stderr
+    assert "come after" not in run("--verison").stderr
