@@ -31,6 +31,9 @@ from hookgw.store.records import ConnectorState
 
 T = TypeVar("T")
 
+REMOVED_AT_ONCE = 500
+"""Records that one statement removes, and one commit of those that may be very many."""
+
 
 def place_of(shelf: str, key: bytes) -> bytes:
     """Return the associated data that ties an encrypted record to its place."""
@@ -174,7 +177,7 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
         await self._commits.call(put)
 
     async def remove_jobs(self, job_ids: Collection[str]) -> None:
-        await self._remove(lambda shelves: shelves.jobs, job_ids)
+        await self._remove_in_steps(lambda shelves: shelves.jobs, job_ids)
 
     async def load_sessions(self) -> dict[str, BrowserSession]:
         return await self._read(lambda shelves: shelves.sessions.load())
@@ -189,8 +192,7 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
     ) -> None:
         def put(transaction: Tx) -> None:
             sessions = self._shelves(transaction).sessions
-            for session_id in ended:
-                sessions.pop(session_id, None)
+            sessions.remove(ended)
             if is_new or session.id in sessions:
                 sessions[session.id] = session
             self.write_audit(transaction, audit)
@@ -198,7 +200,7 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
         await self._commits.call(put)
 
     async def remove_sessions(self, session_ids: Collection[str]) -> None:
-        await self._remove(lambda shelves: shelves.sessions, session_ids)
+        await self._remove_in_steps(lambda shelves: shelves.sessions, session_ids)
 
     async def load_keys(self) -> dict[str, Key]:
         return await self._read(lambda shelves: shelves.keys.load())
@@ -220,12 +222,18 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
         audit: Sequence[AuditEntry] = (),
     ) -> None:
         def remove(transaction: Tx) -> None:
-            records = shelf(self._shelves(transaction))
-            for key in keys:
-                records.pop(key, None)
+            shelf(self._shelves(transaction)).remove(keys)
             self.write_audit(transaction, audit)
 
         await self._commits.call(remove)
+
+    async def _remove_in_steps(
+        self, shelf: Callable[[Shelves], RecordShelf[Any]], keys: Collection[str]
+    ) -> None:
+        # What has ended while hookgw did not run goes at once: tens of thousands in one commit held up all
+        # events for so long that they were refused.
+        for some in _in_parts(keys):
+            await self._remove(shelf, some)
 
     def write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
         self._sql.write_audit(transaction, entries)
@@ -355,6 +363,12 @@ class Table(MutableMapping[bytes, bytes]):
         rows = self._execute(statement, *(keys or ()))
         return [(bytes(key), bytes(value)) for key, value in rows]
 
+    def remove(self, keys: Collection[bytes]) -> None:
+        """Remove some rows, as far as they are there, by one statement."""
+        if keys:
+            marks = ", ".join("?" * len(keys))
+            self._execute(f"DELETE FROM shelves WHERE shelf = ? AND key IN ({marks})", *keys)  # noqa: S608 - only "?"
+
     def _execute(self, statement: str, *given: bytes) -> Any:
         return self._connection.execute(statement.replace("?", self.mark), (self.shelf, *given))
 
@@ -389,6 +403,11 @@ class RecordShelf(shelve.Shelf[T]):
         rows = self._table.rows(None if keys is None else [key.encode() for key in keys])
         return {(name := key.decode()): self._decode(name, value) for key, value in rows}
 
+    def remove(self, keys: Collection[str]) -> None:
+        """Remove records, as far as they are there; none of them is read."""
+        for some in _in_parts(keys):
+            self._table.remove([key.encode() for key in some])
+
     def _decode(self, key: str, value: bytes) -> T:
         try:
             if self._cipher is not None:
@@ -404,3 +423,9 @@ class RecordShelf(shelve.Shelf[T]):
                 key=key,
                 error=error,
             ) from error
+
+
+def _in_parts(keys: Collection[str]) -> Iterator[list[str]]:
+    left = list(keys)
+    for start in range(0, len(left), REMOVED_AT_ONCE):
+        yield left[start : start + REMOVED_AT_ONCE]

@@ -8,7 +8,7 @@ from tests.public.app import AUDITED
 from tests.public.concurrency import Clock
 from tests.public.config import AuthSettings, MasterKeys
 from tests.public.core import Audit, open_keyring
-from tests.public.records import Instance, Job, JobKind, Key, Principal, Reach
+from tests.public.records import BrowserSession, Instance, Job, JobKind, Key, Principal, Reach
 from tests.public.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
@@ -88,6 +88,23 @@ async def test_jobs_can_be_read_by_their_ids(store: Store) -> None:
     assert await store.load_jobs({"job_2", "job_0", "gone"}) == {one: jobs[one] for one in ("job_0", "job_2")}
     assert await store.load_jobs([]) == {}
     assert len(await store.load_jobs([*jobs, *(f"gone_{n}" for n in range(2_000))])) == 3
+
+
+async def test_what_has_ended_goes_in_commits_of_bounded_size(store: Store) -> None:
+    """Tens of thousands in one commit, as after a day without hookgw, held up all events."""
+    jobs = [Job(id=f"job_{n}", kind=JobKind.REPLAY, instance="shop", started=1.0) for n in range(1_200)]
+    await store.put_job(*jobs)
+    before = store.statistics().commits
+    await store.remove_jobs([job.id for job in jobs[1:]] + ["gone"])
+    assert store.statistics().commits - before == 3
+    assert await store.load_jobs() == {jobs[0].id: jobs[0]}
+
+
+async def test_a_session_begins_as_many_others_end(store: Store) -> None:
+    first, last = (BrowserSession(id=one, key_hash="k", created_at=1.0, used_at=1.0) for one in "ab")
+    await store.put_session(first)
+    await store.put_session(last, ended=[*(f"gone_{n}" for n in range(1_200)), "a"])
+    assert await store.load_sessions() == {"b": last}
 
 
 async def test_a_changed_registration_is_due_at_once_if_asked(store: Store) -> None:
