@@ -11,9 +11,10 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import EventLeftOut, Invalid, NetworkRefused, NewEvent, TooLarge
+from hookgw import EventLeftOut, Invalid, NetworkRefused, NewEvent, TooLarge, jids_of
 from hookgw.connectors import attach_file, decode_json, mapping, network_event, text
 
+from .client import Client
 from .connection import Connection
 from .events import Report, read_reports, repaired
 from .history import messages_between
@@ -29,11 +30,13 @@ FILE_TIME = 10.0
 _SLOW_FOR = 60.0
 """Seconds without such files, after one took too long: messages must not wait for each of them."""
 KEY_TIME = 5.0
-"""Seconds to look up which message somebody has edited."""
+"""Seconds to look up the messages of edits, and of statuses without a chat."""
+_MOST_CHATS = 1_000
+"""Chats whose names are remembered, so that not each of their statuses is looked up."""
 _MOST_FILES = 10
 """They are in memory at a time, and each fits into an event."""
 _MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
-_EDIT = "MESSAGES_EDITED"
+_EDIT, _STATUS = "MESSAGES_EDITED", "MESSAGES_UPDATE"
 _PEOPLE = ("@s.whatsapp.net", "@lid")
 
 logger = structlog.get_logger("hookgw.evolution")
@@ -65,6 +68,7 @@ class Receiver:
         self._waiting: list[_Request] = []
         self._unknown: set[str] = set()
         self._slow_until = float("-inf")
+        self._chats: dict[str, dict[str, str]] = {}
 
     async def take(self, body: bytes, path: str) -> None:
         """Store the events of a request; those of requests that arrived before are stored before.
@@ -238,8 +242,8 @@ class Receiver:
             data = {**data, "message": {**data["message"]}}  # its own: the file comes into it
             if has_links:
                 data = with_link(data, content, self._session)
-        if kind == _EDIT and _key_of_author(data) is not None:
-            data, data_json = {**data}, None  # its own: another key comes into it
+        if (kind == _EDIT and _key_of_author(data) is not None) or (kind == _STATUS and _is_cut(data)):
+            data, data_json = {**data}, None  # its own: another key or chat comes into it
         if has_links and kind == "MESSAGES_SET" and (data_json is None or may_have_file(data_json)):
             with suppress(ValueError):  # as above
                 whole = decode_json(data_json) if data is None and data_json is not None else data
@@ -275,23 +279,40 @@ class Receiver:
         await self._session.emit_all(events)
 
     async def _complete(self, events: Sequence[NewEvent]) -> None:
-        """Put the files of messages inside if a registration asks for them, and right keys into edits."""
+        """Put files into messages if a registration asks for them, and right keys into edits and statuses."""
         async with trio.open_nursery() as nursery:
             for number, (event, size) in enumerate(self._missing_files(events)):
                 is_late = number >= _MOST_FILES or trio.current_time() < self._slow_until
                 nursery.start_soon(self._put_file, event, size, 0 if is_late else FILE_TIME)
-            edits = [event.data for event in events if event.kind == _EDIT and event.data_json is None]
-            if edits and trio.current_time() >= self._slow_until:
-                nursery.start_soon(self._put_keys, edits)
+            asked = [one for one in events if one.kind in (_EDIT, _STATUS) and one.data_json is None]
+            if asked and trio.current_time() >= self._slow_until:
+                nursery.start_soon(self._put_keys, asked)
 
-    async def _put_keys(self, edits: Sequence[Any]) -> None:
+    async def _put_keys(self, events: Sequence[NewEvent]) -> None:
         client = self.connection.client
+        if client is None:
+            return
         with trio.move_on_after(KEY_TIME) as scope, suppress(NetworkRefused):
-            for edit in edits:
-                if client is not None and (key := _key_of_author(edit)):
-                    edit["key"] = await stored_key(client, key["id"]) or key
+            for event in events:
+                if event.kind == _STATUS and _is_cut(event.data):
+                    await self._put_chat(client, event.data)
+                elif event.kind == _EDIT and (key := _key_of_author(event.data)):
+                    event.data["key"] = await stored_key(client, key["id"]) or key
         if scope.cancelled_caught:
             self._slow_until = trio.current_time() + _SLOW_FOR
+
+    async def _put_chat(self, client: Client, status: dict[str, Any]) -> None:
+        cut = status["remoteJid"]
+        if cut not in self._chats:
+            names = jids_of(await stored_key(client, status["keyId"]))
+            named = [name for name in names if name.partition("@")[0] == cut][:1]
+            # Without a message, Evolution API does not store any: it is not asked again for this chat.
+            self._chats[cut] = {"remoteJid": named[0]} if named else {}
+            if named and named[0] != names[0]:
+                self._chats[cut]["remoteJidAlt"] = names[0]
+            if len(self._chats) > _MOST_CHATS:
+                del self._chats[next(iter(self._chats))]
+        status |= self._chats[cut]
 
     async def _put_file(self, event: NewEvent, size: int, seconds: float) -> None:
         client = self.connection.client
@@ -311,3 +332,13 @@ def _key_of_author(edit: Any) -> dict[str, Any] | None:
     key = mapping(mapping(edit).get("key"))
     is_private = text(key.get("remoteJid")).endswith(_PEOPLE)
     return key if is_private and key.get("fromMe") is True and text(key.get("id")) else None
+
+
+def _is_cut(status: Any) -> bool:
+    """Return whether a status has a part of the name of its chat.
+
+    Linked devices acknowledge messages, too, as ``5511988887777:12@s.whatsapp.net``. Evolution API 2.4 cuts
+    off what follows the colon, also behind the number of an ``@lid``.
+    """
+    said = mapping(status)
+    return text(said.get("remoteJid")).isdecimal() and bool(text(said.get("keyId")))

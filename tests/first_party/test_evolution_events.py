@@ -306,6 +306,43 @@ async def test_an_edit_whose_message_cannot_be_looked_up_comes_as_it_is(
     assert len(evolution.calls_of("POST chat/findMessages")) == asked
 
 
+@pytest.mark.parametrize("chat", ["5511988887777@s.whatsapp.net", "182764512345678@lid"])
+async def test_a_status_from_a_linked_device_has_the_chat_of_its_message(
+    session: FakeSession, evolution: Evolution, taking: Take, chat: str
+) -> None:
+    """Of ``5511988887777:12@s.whatsapp.net``, Evolution API 2.4 leaves ``5511988887777``."""
+    number = "5511988887777@s.whatsapp.net"
+    message = evolution.message(chat, {"conversation": "hi"}, from_me=True)
+    if chat != number:
+        message["key"]["remoteJidAlt"] = number
+    evolution.store("shop", message)
+    found = {"remoteJid": chat} if chat == number else {"remoteJid": chat, "remoteJidAlt": number}
+    for status in ("DELIVERY_ACK", "READ"):
+        data = {"keyId": message["key"]["id"], "remoteJid": chat.partition("@")[0], "fromMe": True}
+        data |= {"status": status}
+        assert await taking(evolution.envelope("shop", "messages.update", data)) == 200
+        assert session.events[-1].data == {**data, **found}
+    # The chat of a number is the same in all of its messages.
+    assert len(evolution.calls_of("POST chat/findMessages")) == 1
+
+
+async def test_a_status_whose_message_is_not_known_comes_as_it_is(
+    session: FakeSession, evolution: Evolution, taking: Take
+) -> None:
+    whole = {"keyId": "1", "remoteJid": "5511988887777@s.whatsapp.net", "fromMe": True, "status": "READ"}
+    assert await taking(evolution.envelope("shop", "messages.update", whole)) == 200
+    assert evolution.calls_of("POST chat/findMessages") == []
+    other = evolution.message("5511966665555@s.whatsapp.net", {"conversation": "hi"}, from_me=True)
+    evolution.store("shop", other)
+    # The message of somebody else says nothing of the chat.
+    for id_, chat in (("not stored", "5511988887777"), (other["key"]["id"], "5511977776666")):
+        cut = {**whole, "keyId": id_, "remoteJid": chat}
+        for _ in range(2):
+            assert await taking(evolution.envelope("shop", "messages.update", cut)) == 200
+            assert session.events[-1].data == cut
+    assert len(evolution.calls_of("POST chat/findMessages")) == 2
+
+
 async def test_a_long_list_becomes_several_events(
     session: FakeSession, taking: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:
