@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hookgw import Contact
@@ -60,6 +61,19 @@ _NO_CONTENT = frozenset(
         *("video_chat_participants_invited", "write_access_allowed", "connected_website"),
     )
 )
+# Where a rich message has words, in the order in which they are shown.
+_WORDS = (
+    "summary",
+    "text",
+    "alternative_text",
+    "expression",
+    "caption",
+    "items",
+    "blocks",
+    "cells",
+    "credit",
+)
+_LINES = ("items", "blocks", "cells")
 _FILE_ID = re.compile(r"[A-Za-z0-9_-]{1,512}")
 
 
@@ -122,6 +136,9 @@ def _other_content(message: Mapping[str, Any], caption: str) -> tuple[str, dict[
             "poll": poll,  # with its id, which answers name
         }
         return "pollCreationMessage", {"pollCreationMessage": body}
+    with suppress(RecursionError):  # so deep, it is no message of a person
+        if (rich := mapping(message.get("rich_message"))) and (words := _words_of(rich)):
+            return "conversation", {"conversation": words, "richMessage": rich}
     if dice := mapping(message.get("dice")):
         return "conversation", {
             "conversation": f"{text(dice.get('emoji'))} {number(dice.get('value')) or ''}"
@@ -137,6 +154,22 @@ def _other_content(message: Mapping[str, Any], caption: str) -> tuple[str, dict[
     fields = {name: message[name] for name in unknown if name in message}
     told: dict[str, Any] = {"content": unknown[:20], "caption": caption, "fields": fields}
     return "unsupportedMessage", {"unsupportedMessage": told}
+
+
+def _words_of(value: Any, *between: str) -> str:
+    """Return the words of a rich message, or of a part of it, without its form.
+
+    Args:
+        value: an object, a text, or a list of them.
+        between: what stands between the items of a list, and of the lists in it; by default nothing.
+    """
+    if isinstance(value, list):
+        found = (_words_of(item, *between[1:]) for item in value)
+        return (between[0] if between else "").join(filter(None, found))
+    if not isinstance(value, dict):
+        return text(value)
+    lines = (_words_of(value.get(name), *(("\n", "\t") if name in _LINES else ())) for name in _WORDS)
+    return " ".join(filter(None, (text(value.get("label")), "\n".join(filter(None, lines)))))
 
 
 def file_of(update: Mapping[str, Any]) -> tuple[str, int] | None:

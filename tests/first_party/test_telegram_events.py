@@ -230,6 +230,33 @@ def test_contents(fields: dict[str, Any], name: str, body: Any) -> None:
     assert data["message"] == {name: body}
 
 
+def test_a_rich_message_has_its_words() -> None:
+    link = {"type": "url", "text": {"type": "bold", "text": "the list"}, "url": "https://shop.example"}
+    cells = [[{"text": "Tea"}, {"text": "3"}], [{"align": "left"}, "odd"], 7]
+    rich = {
+        "blocks": [
+            {"type": "heading", "text": "Order", "size": 1},
+            {
+                "type": "paragraph",
+                "text": ["See ", link, " ", {"type": "custom_emoji", "alternative_text": "🙂"}],
+            },
+            {"type": "list", "items": [{"label": "1.", "blocks": [{"type": "paragraph", "text": "Tea"}]}]},
+            {"type": "table", "cells": cells, "caption": "Prices"},
+            {"type": "photo", "photo": [{"file_id": "AgAC"}], "caption": {"text": "Shop", "credit": "Ana"}},
+            {"type": "details", "summary": "More", "blocks": [{"type": "divider"}, {"text": "Bye"}, None, 7]},
+        ]
+    }
+    data = only("message", message(rich_message=rich)).data
+    words = "Order\nSee the list 🙂\n1. Tea\nPrices\nTea\t3\nodd\nShop\nAna\nMore\nBye"
+    assert data["message"] == {"conversation": words, "richMessage": rich}
+    assert data["messageType"] == "conversation"
+    deep: Any = "words"
+    for _ in range(900):
+        deep = {"text": deep}
+    for other in ({"blocks": [{"type": "photo", "photo": []}]}, {"blocks": [deep]}):
+        assert only("message", message(rich_message=other)).data["messageType"] == "unsupportedMessage"
+
+
 def test_a_die_is_a_text() -> None:
     data = only("message", message(dice={"emoji": "🎲", "value": 4})).data
     assert data["message"] == {"conversation": "🎲 4"}
