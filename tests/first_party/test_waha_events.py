@@ -67,6 +67,26 @@ def test_groups_and_replies() -> None:
     assert (data["pushName"], data["source"]) == ("Bob", "ios")
 
 
+@pytest.mark.parametrize(
+    ("id_", "source"),
+    [
+        ("3A" + "5" * 18, "ios"),
+        ("3EB0" + "5" * 18, "web"),
+        ("3E" + "5" * 20, "web"),
+        ("A" * 32, "android"),
+        ("A" * 21, "android"),
+        ("3F" + "5" * 30, "android"),
+        ("3F" + "5" * 14, "desktop"),
+        ("A" * 18, "desktop"),
+        ("A" * 20, "unknown"),
+    ],
+)
+def test_the_id_tells_which_app_made_a_message(id_: str, source: str) -> None:
+    """As Baileys does."""
+    data = data_of("message", message(id=f"false_{BOB}_{id_}", **{"from": BOB}))
+    assert (data["key"]["id"], data["source"]) == (id_, source)
+
+
 def test_a_message_from_the_phone_and_one_through_the_api() -> None:
     payload = message(id=ID.replace("false", "true"), fromMe=True, ack=1, ackName="SERVER")
     phone = event_of("message.any", {**payload, "source": "app"})

@@ -93,6 +93,20 @@ def test_a_text() -> None:
     }
 
 
+def test_each_change_without_a_kind_has_what_stood_there() -> None:
+    first, *others = ({**value(), "event": name, "big": 2**70} for name in ("FIRST", "SECOND", "THIRD"))
+    body = notification(first, *others, field="account_update")
+    body["entry"][0]["changes"] += ["no change", {"value": {**value(), "code": 4}, "field": "account_alerts"}]
+    body["entry"].insert(1, "no entry")
+    found = [json.loads(new.data_json or b"") for new in translated(body)]
+    assert [(one["name"], one["value"].get("event"), one["value"].get("code")) for one in found] == [
+        ("account_update", "FIRST", None),
+        ("account_alerts", None, 4),
+        ("account_update", "SECOND", None),
+        ("account_update", "THIRD", None),
+    ]
+
+
 def test_a_person_without_a_number() -> None:
     raw = text_message("hi", **{"from": None})
     person = {**contact(), "wa_id": ""}
