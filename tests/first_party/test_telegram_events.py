@@ -179,6 +179,33 @@ def test_a_text_is_plain_beside_its_entities_and_the_mentioned() -> None:
             },
         ),
         (
+            {"sticker": FILE},
+            "stickerMessage",
+            {
+                "url": "link:AgAC-1:image/webp:",
+                "mimetype": "image/webp",
+                "fileLength": "5",
+                "isAnimated": False,
+                "emoji": "",
+            },
+        ),
+        (
+            {"sticker": {**FILE, "is_video": True, "emoji": "🙂"}},
+            "stickerMessage",
+            {
+                "url": "link:AgAC-1:video/webm:",
+                "mimetype": "video/webm",
+                "fileLength": "5",
+                "isAnimated": True,
+                "emoji": "🙂",
+            },
+        ),
+        (
+            {"location": {"latitude": 1}},
+            "unsupportedMessage",
+            {"content": ["location"], "caption": "", "fields": {"location": {"latitude": 1}}},
+        ),
+        (
             {"location": {"latitude": -23.5, "longitude": -46}},
             "locationMessage",
             {"degreesLatitude": -23.5, "degreesLongitude": -46.0, "name": "", "address": ""},
@@ -210,6 +237,16 @@ def test_a_text_is_plain_beside_its_entities_and_the_mentioned() -> None:
                 "options": [{"optionName": "9"}, {"optionName": "18"}],
                 "selectableOptionsCount": 1,
                 "poll": {"id": "5", "question": "When?", "options": [{"text": "9"}, {"text": "18"}]},
+            },
+        ),
+        (
+            {"poll": {"id": "5", "question": "When?", "allows_multiple_answers": True}},
+            "pollCreationMessage",
+            {
+                "name": "When?",
+                "options": [],
+                "selectableOptionsCount": 0,
+                "poll": {"id": "5", "question": "When?", "allows_multiple_answers": True},
             },
         ),
         (
