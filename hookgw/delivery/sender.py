@@ -101,10 +101,14 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         re.compile(rb"There is no scenario listening for this webhook"),
         "The scenario of Make is off: switch it on, then enable the webhook.",
     ),
+    # ngrok, frp and localtunnel. frp says the same of a receiver that does not run, or takes too long.
     (
         frozenset({404}),
-        re.compile(rb"ERR_NGROK_3200"),
-        "The tunnel of ngrok is closed: start it again. If it has a new URL then, register that.",
+        re.compile(rb"ERR_NGROK_3200|Faithfully yours, frp\.|\A404\Z"),
+        (
+            "Its tunnel is closed, or nothing listens at the end of it: start that. If the tunnel has a new "
+            "URL then, register that."
+        ),
     ),
     # Express, and so Node-RED and NestJS.
     (

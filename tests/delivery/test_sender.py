@@ -58,6 +58,10 @@ class NoPlugins:
 
 
 KEPT_HEADS = 600
+CLOSED = (
+    "Its tunnel is closed, or nothing listens at the end of it: start that. "
+    "If the tunnel has a new URL then, register that."
+)
 
 
 def sender_with(hooks: Any) -> DeliverySender:
@@ -361,8 +365,14 @@ async def test_a_page_that_refuses_the_host_is_named(
         (
             404,
             b"The endpoint abc.ngrok-free.app is offline.\r\n\r\nERR_NGROK_3200\r\n",
-            "The tunnel of ngrok is closed: start it again. If it has a new URL then, register that.",
+            CLOSED,
         ),
+        (
+            404,
+            b"<!DOCTYPE html>" + b" " * 3500 + b"<p><em>Faithfully yours, frp.</em></p>\n</body>\n</html>\n",
+            CLOSED,
+        ),
+        (404, b"404", CLOSED),  # localtunnel
         (
             404,
             b"<pre>Cannot POST /hook</pre>",

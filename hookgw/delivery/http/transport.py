@@ -54,7 +54,11 @@ MAX_ANSWER = 64 * 2**10
 """Bytes of a (decoded) response body that are read by default."""
 _DECODED_AT_ONCE = 2**20
 
-_MAY_BE_TLS = "If it always does, its port may want https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."
+# Tunnels (ssh -R, frp, kubectl) and Docker's proxy accept a connection before they know whether anybody does.
+_MAY_BE_TLS = (
+    "If it always does, perhaps nothing listens behind its tunnel or the port of its container, or its port "
+    "wants https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."
+)
 _MAY_BE_HTTP2 = "If it always does, it may speak HTTP/2 alone: let it accept HTTP/1.1, too."
 
 REPEAT_WITHIN = 1.0

@@ -248,7 +248,8 @@ async def test_a_receiver_that_never_responds_may_speak_another_protocol() -> No
             await post(lane, server)
     assert unknown.value.message == (
         "The receiver closed the connection without responding. "
-        "If it always does, its port may want https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."
+        "If it always does, perhaps nothing listens behind its tunnel or the port of its container, "
+        "or its port wants https://, or HTTP/2 alone: hookgw speaks HTTP/1.1."
     )
     assert unknown.value.args == (unknown.value.message,)
 
