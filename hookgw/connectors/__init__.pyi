@@ -18,6 +18,10 @@ from hookgw.connectors.errors import wait_after as wait_after
 from hookgw.connectors.events import attach_file as attach_file
 from hookgw.connectors.events import emit_valid as emit_valid
 from hookgw.connectors.events import network_event as network_event
+from hookgw.connectors.ingest import answer_challenge as answer_challenge
+from hookgw.connectors.ingest import is_secret as is_secret
+from hookgw.connectors.ingest import is_signature as is_signature
+from hookgw.connectors.ingest import read_object as read_object
 from hookgw.connectors.json_values import LARGEST_NUMBER as LARGEST_NUMBER
 from hookgw.connectors.json_values import LATEST_TIME as LATEST_TIME
 from hookgw.connectors.json_values import any_number as any_number
@@ -54,11 +58,6 @@ from hookgw.connectors.options import defaults_for as defaults_for
 from hookgw.connectors.options import is_bare as is_bare
 from hookgw.connectors.options import read_options as read_options
 from hookgw.connectors.options import server_url as server_url
-from hookgw.connectors.proofs import answer_challenge as answer_challenge
-from hookgw.connectors.proofs import is_secret as is_secret
-from hookgw.connectors.proofs import is_signature as is_signature
-from hookgw.connectors.sentences import BODY_NOT_OBJECT as BODY_NOT_OBJECT
-from hookgw.connectors.sentences import BODY_REFUSED as BODY_REFUSED
 from hookgw.connectors.sentences import EMPTY_TEXT as EMPTY_TEXT
 from hookgw.connectors.sentences import PRESENCE_WITHOUT_CHAT as PRESENCE_WITHOUT_CHAT
 from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of as whatsapp_chat_of

@@ -25,6 +25,7 @@ from hookgw.records.messages import (
 
 _TYPE = r"[\w.+-]{1,127}/[\w.+-]{1,127}"
 _MIMETYPE = re.compile(_TYPE, re.ASCII)
+_ANY_FILE = ("application/octet-stream", "binary/octet-stream")
 _WITH_PARAMETERS = re.compile(rf"{_TYPE}(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
 
@@ -40,7 +41,8 @@ class FileToSend(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         content: the file.
-        said: the media type that the server of its URL said; empty for none, and for a file without a URL.
+        said: the media type that the server of its URL said; empty for none, for one that says nothing such
+            as ``application/octet-stream``, and for a file without a URL.
         name: as the message or the URL has it; may be empty.
     """
 
@@ -67,7 +69,8 @@ async def file_to_send(message: MediaMessage, session: Session, *, limit: int) -
     url = message.url or ""
     fetched = await session.fetch(url, limit=limit)
     name = message.file_name or unquote(urlsplit(url).path).rpartition("/")[2]
-    return FileToSend(content=fetched, said=fetched.mimetype, name=name)
+    said = "" if fetched.mimetype in _ANY_FILE else fetched.mimetype
+    return FileToSend(content=fetched, said=said, name=name)
 
 
 def is_mimetype(text: str, *, parameters: bool = False) -> bool:

@@ -21,6 +21,7 @@ from hookgw.connectors import (
     repr_without,
     save_state,
     text,
+    wait_after,
 )
 
 from .client import Client, Refused
@@ -31,9 +32,7 @@ logger = structlog.get_logger("hookgw.gowa")
 
 CHECK_EVERY = 30.0
 """Seconds between two looks at a device that works: GOWA does not report its state."""
-_CONNECTING_EVERY = 3.0
-_WAITS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
-"""Seconds before a look that failed is repeated."""
+_CONNECTING_EVERY, _RECONNECTING = 3.0, 5.0
 _TOLERATED = 2
 """Looks that may fail in a row before an open connection counts as closed."""
 MOST_CODES = 5
@@ -61,18 +60,7 @@ class State(msgspec.Struct, kw_only=True):
 
 
 class Connection:
-    """A device of a GOWA server.
-
-    Args:
-        session: of the instance.
-        options: of the instance.
-        state: what is kept from the last run.
-        nursery: runs what goes on after a call.
-
-    Attributes:
-        client: makes the requests.
-        settings: how the account should behave.
-    """
+    """A device of a GOWA server."""
 
     def __init__(self, session: Session, options: Options, state: State, nursery: trio.Nursery) -> None:
         self.session = session
@@ -105,7 +93,7 @@ class Connection:
                 failures = 0
             except NetworkRefused as error:
                 failures += 1
-                wait = max(_WAITS[min(failures, len(_WAITS)) - 1], min(error.retry_after or 0, 300))
+                wait = wait_after(error, failures)
                 await self._report_failure(error, failures)
             with trio.move_on_after(wait):
                 await self._wake.wait()
@@ -185,7 +173,7 @@ class Connection:
         else:
             await self.session.set_state(ConnectionState.CONNECTING)
         await self.restart()
-        return _WAITS[2]
+        return _RECONNECTING
 
     async def _show_code(self) -> float:
         if trio.current_time() < self._code_until:

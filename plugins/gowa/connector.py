@@ -37,8 +37,6 @@ from hookgw import (
     Unavailable,
 )
 from hookgw.connectors import (
-    BODY_NOT_OBJECT,
-    BODY_REFUSED,
     EMPTY_TEXT,
     PRESENCE_WITHOUT_CHAT,
     NetworkConnector,
@@ -53,6 +51,7 @@ from hookgw.connectors import (
     load_state,
     pass_file,
     read_file,
+    read_object,
     sent_content,
     sent_data,
     suffix_of,
@@ -130,12 +129,7 @@ class Gowa(NetworkConnector[Connection]):
                 "gowa.proof",
                 "X-Hub-Signature-256 is not the HMAC-SHA256 of the body with the device's secret.",
             )
-        try:
-            envelope = await session.decode_json(request.body, events=("",))
-        except ValueError as error:
-            raise Invalid(BODY_REFUSED(reason=error)) from None
-        if not isinstance(envelope, dict):
-            raise Invalid(BODY_NOT_OBJECT)
+        envelope = await read_object(session, request.body)
         if text(envelope.get("session_id")) not in ("", connection.options.device):
             return IngestResponse(body=b"This instance has another device.")
         account = Account(media_url=session.media_url, report=hashlib.sha256(request.body).hexdigest())
@@ -360,8 +354,8 @@ async def _form_of(message: MediaMessage, session: Session) -> tuple[dict[str, A
         raise Invalid.of(
             "gowa.file_too_long", "media: GOWA takes files of at most {most:,} bytes.", most=LARGEST_FILE
         )
-    said = "" if sent.said in ("application/octet-stream", "binary/octet-stream") else sent.said
-    mimetype = check_mimetype(message.mimetype or said or guess_mimetype(sent.name) or usual, parameters=True)
+    guessed = guess_mimetype(sent.name) or usual
+    mimetype = check_mimetype(message.mimetype or sent.said or guessed, parameters=True)
     name = sent.name or f"{message.kind.value}{suffix_of(mimetype)}"
     shown = filled(
         url=message.url,

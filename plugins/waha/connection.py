@@ -11,7 +11,7 @@ import structlog
 import trio
 
 from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
-from hookgw.connectors import Recent, found_at, mapping, text
+from hookgw.connectors import Recent, found_at, mapping, text, wait_after
 
 from .client import FILE_TIMEOUT, Client, Refused
 from .content import path_of, reference_of
@@ -29,7 +29,7 @@ _CONNECTING_EVERY, _QR_CODE_EVERY = 3.0, 10.0
 _PAIRING_TIME = 150.0
 """Seconds for which a code to type is shown; WhatsApp takes it for some three minutes."""
 _WAITS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
-"""Seconds before a look is repeated, or a session is started again."""
+"""Seconds before a session is started again."""
 _TOLERATED = 2
 """Looks that may fail in a row before an open connection counts as closed."""
 _KNOWN_MESSAGES, _KNOWN_NUMBERS = 10_000, 10_000
@@ -46,12 +46,6 @@ _UNSIGNED = 501
 
 class Connection:
     """A session of a WAHA server.
-
-    Args:
-        session: of the instance.
-        options: of the instance.
-        state: what is kept from the last run.
-        nursery: runs what goes on after a call.
 
     Attributes:
         client: makes the requests.
@@ -135,7 +129,7 @@ class Connection:
             except NetworkRefused as error:
                 failures += 1
                 pause = min(error.retry_after or _WAITS[0], 300)
-                wait = max(_WAITS[min(failures, len(_WAITS)) - 1] - pause, 0)
+                wait = max(wait_after(error, failures) - pause, 0)
                 await self._report_failure(error, failures)
                 # The server's requests may go on while its API fails, and each of them wakes.
                 await trio.sleep(pause)

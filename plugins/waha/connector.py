@@ -38,7 +38,7 @@ from hookgw import (
     Unavailable,
 )
 from hookgw import connectors as kit
-from hookgw.connectors import BODY_NOT_OBJECT, BODY_REFUSED, EMPTY_TEXT, PRESENCE_WITHOUT_CHAT, mapping, text
+from hookgw.connectors import EMPTY_TEXT, PRESENCE_WITHOUT_CHAT, mapping, text
 
 from . import outgoing
 from .client import FILE_TIMEOUT, Refused
@@ -47,14 +47,7 @@ from .content import FILE_MESSAGES, file_of, parts_of_link, path_of, url_of
 from .events import translate, unknown
 from .groups import group_of, groups_in
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
-from .options import (
-    DEFAULTS,
-    LINK_PREVIEWS,
-    OPTIONS_SCHEMA,
-    check_defaults,
-    check_public_url,
-    read_options,
-)
+from .options import DEFAULTS, LINK_PREVIEWS, OPTIONS_SCHEMA, check_defaults, check_public_url, read_options
 from .remote_session import State
 
 logger = structlog.get_logger("hookgw.waha")
@@ -122,7 +115,7 @@ class Waha(kit.NetworkConnector[Connection]):
                 connection.note_request(is_signed=False)
             raise
         connection.note_request(is_signed=True)
-        envelope = await read_envelope(session, request.body)
+        envelope = await kit.read_object(session, request.body)
         if text(envelope.get("session")) != connection.options.session:
             # A global webhook of the server (WHATSAPP_HOOK_URL) has the events of all sessions.
             return IngestResponse(body=b"This instance has another session.")
@@ -428,22 +421,6 @@ def check_proof(request: IngestRequest, key: bytes) -> None:
         )
 
 
-async def read_envelope(session: Session, body: bytes) -> dict[str, Any]:
-    """Return the body of a request, which is a JSON object.
-
-    Raises:
-        Invalid: it is none.
-        EventLeftOut: it is too large to be read.
-    """
-    try:
-        envelope = await session.decode_json(body, events=("",))
-    except ValueError as error:
-        raise Invalid(BODY_REFUSED(reason=error)) from None
-    if not isinstance(envelope, dict):
-        raise Invalid(BODY_NOT_OBJECT)
-    return envelope
-
-
 def _id_in(message_id: str) -> str:
     parsed = parse_message_id(message_id)
     return parsed.id if parsed is not None else message_id
@@ -458,8 +435,6 @@ async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str,
             "media: WAHA takes files of at most {most} MiB.",
             most=LARGEST_FILE // 2**20,
         )
-    # These say nothing.
-    said = "" if file.said in ("application/octet-stream", "binary/octet-stream") else file.said
-    mimetype = message.mimetype or said or kit.guess_mimetype(file.name) or _TYPES[message.kind]
+    mimetype = message.mimetype or file.said or kit.guess_mimetype(file.name) or _TYPES[message.kind]
     kit.check_mimetype(mimetype, parameters=True)
     return file.content, mimetype, file.name or f"{message.kind.value}{kit.suffix_of(mimetype)}"

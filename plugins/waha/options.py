@@ -92,10 +92,6 @@ def check_defaults(options: dict[str, Any]) -> None:
 def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Options:
     """Return an instance's options.
 
-    Args:
-        options: of the instance.
-        defaults: of the configuration.
-
     Raises:
         Invalid: an option is missing or wrong; the message names it, and the places where it can be set.
     """

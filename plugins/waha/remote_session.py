@@ -42,14 +42,7 @@ class State(msgspec.Struct, kw_only=True):
 
 
 class RemoteSession:
-    """A session on a WAHA server.
-
-    Args:
-        client: makes the requests.
-        session: of the instance.
-        options: of the instance.
-        state: what is kept from the last run.
-    """
+    """A session on a WAHA server."""
 
     def __init__(self, client: Client, session: Session, options: Options, state: State) -> None:
         self._client = client

@@ -36,11 +36,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class Refused(KitRefused):
-    """The Graph API refused a request.
-
-    Attributes:
-        error: what it said.
-    """
+    """The Graph API refused a request."""
 
     def __init__(self, error: GraphError, remote_status: int) -> None:
         super().__init__(
@@ -54,12 +50,7 @@ class Refused(KitRefused):
 
 
 class Client(NetworkClient):
-    """Makes requests for one phone number.
-
-    Args:
-        session: of the instance.
-        options: of the instance.
-    """
+    """Makes requests for one phone number."""
 
     server = "The Graph API"
     no_json = "The Graph API did not answer with a JSON object."

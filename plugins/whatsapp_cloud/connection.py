@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -43,16 +43,7 @@ _TELL_AGAIN = 3600.0
 
 
 class Connection:
-    """A number that is connected, or tries to be.
-
-    Args:
-        session: of the instance.
-        options: of the instance.
-
-    Attributes:
-        session, options: as given.
-        client: makes the requests.
-    """
+    """A number that is connected, or tries to be."""
 
     def __init__(self, session: Session, options: Options) -> None:
         self.session = session
@@ -131,10 +122,7 @@ class Connection:
             Unavailable: they cannot be stored now.
         """
         with self._turns.join() as turn:
-            try:
-                notification = await self.session.decode_json(body, events=EVENTS)
-            except ValueError:
-                notification = None
+            notification = await kit.read_object(self.session, body, events=EVENTS)
             received = await self.session.in_turns(self._translate_all(read_changes(notification, body)))
             if self.session.settings.groups_ignore:
                 received = [one for one in received if not one.chat.endswith("@g.us")]
@@ -162,7 +150,7 @@ class Connection:
         self.tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
         return False
 
-    def _translate_all(self, changes: Sequence[Change]) -> Generator[None, None, list[Received]]:
+    def _translate_all(self, changes: Iterable[Change]) -> Generator[None, None, list[Received]]:
         received = []
         for change in changes:
             if not self._is_mine(change):

@@ -38,6 +38,15 @@ async def test_a_file_of_the_message_is_not_fetched() -> None:
     assert (found.content, found.said, found.name) == (b"x", "", "a.png")
 
 
+async def test_a_type_that_says_nothing_is_none() -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=b"x", headers={"content-type": "application/octet-stream"})
+
+    message = MediaMessage(number="1", kind=MediaKind.IMAGE, url="https://files.example/a.png")
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        assert (await file_to_send(message, FakeSession(http=http), limit=1)).said == ""
+
+
 @pytest.mark.parametrize(("file_name", "name"), [("", "b c.png"), ("own.png", "own.png")])
 async def test_a_file_at_a_url_is_fetched_by_hookgw(file_name: str, name: str) -> None:
     def answer(request: httpx.Request) -> httpx.Response:

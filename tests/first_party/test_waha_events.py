@@ -7,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookgw import Invalid, MessageKey, Recent, event_id_of
-from hookgw.testing import FakeSession
-from plugins.waha.connector import read_envelope
 from plugins.waha.ids import chat_id_of, jid_of, message_id_of, parse_message_id
 from plugins.waha.webhook import EVENTS
 from tests.first_party.waha import (
@@ -585,16 +583,6 @@ def test_whatever_comes_is_an_event_or_nothing(name: str, payload: Any, more: di
     if isinstance(payload, dict):
         payload = {**payload, **more}
     event_of(name, payload)
-
-
-async def test_bodies() -> None:
-    session = FakeSession()
-    assert await read_envelope(session, b'{"a": "\\ud83d\\ude4f"}') == {"a": "🙏"}
-    # Half of a character, and numbers that are too large, are no reason to lose a message.
-    assert await read_envelope(session, b'{"a": "x\\ud83d", "b": [1e400]}') == {"a": "x\ufffd", "b": [None]}
-    for wrong in (b"", b"[]", b"{", b"\xff", b'{"a":' * 100_000):
-        with pytest.raises(Invalid):
-            await read_envelope(session, wrong)
 
 
 @pytest.mark.parametrize(

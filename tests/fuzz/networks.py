@@ -6,7 +6,7 @@ from itertools import product
 import trio
 
 from hookgw import ConnectionState, Event, IngestRequest, Invalid, Recent
-from hookgw.connectors import mapping
+from hookgw.connectors import mapping, read_object
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import Connection
 from plugins.evolution.connector import Evolution
@@ -19,7 +19,6 @@ from plugins.gowa.qr_picture import read_qr_code
 from plugins.telegram import events as telegram_events
 from plugins.waha import content as waha_content
 from plugins.waha import events as waha_events
-from plugins.waha.connector import read_envelope
 from plugins.webhook.body import event_of, read_body
 from plugins.webhook.form import fields_of, json_of
 from plugins.webhook.options import read_options
@@ -67,9 +66,7 @@ def webhook(data: bytes) -> None:
 def whatsapp_cloud(data: bytes) -> None:
     """A notification of Meta becomes valid events, or a sentence."""
     try:
-        changes = read_changes(decode_json(data), data)
-    except ValueError:
-        return
+        changes = list(read_changes(trio.run(read_object, FakeSession(), data), data))
     except Invalid as error:
         check_sentences(*error.messages)
         return
@@ -100,7 +97,7 @@ def telegram(data: bytes) -> None:
 def waha(data: bytes) -> None:
     """A report of WAHA becomes a valid event, or none, or the body is refused with a sentence."""
     try:
-        envelope = trio.run(read_envelope, FakeSession(), data)
+        envelope = trio.run(read_object, FakeSession(), data)
     except Invalid as error:
         check_sentences(*error.messages)
         return
@@ -121,10 +118,9 @@ def waha(data: bytes) -> None:
 def gowa(data: bytes) -> None:
     """A report of GOWA becomes valid events, or none, or the body is no JSON object."""
     try:
-        envelope = decode_json(data)
-    except ValueError:
-        return
-    if not isinstance(envelope, dict):
+        envelope = trio.run(read_object, FakeSession(), data)
+    except Invalid as error:
+        check_sentences(*error.messages)
         return
     for event in gowa_events.translate(envelope, gowa_events.Account(media_url=_link, report="r"), data):
         assert EVENT_ID.fullmatch(event.event_id or "")

@@ -174,13 +174,16 @@ PAGES = {
                 *("raw_at", "raw_items", "as_written", "seconds", "degrees", "filled"),
                 *("LARGEST_NUMBER", "LATEST_TIME", "baileys_names"),
             ],
-            "Proofs": ["is_secret", "is_signature", "answer_challenge"],
+            "Requests of the network": ["is_secret", "is_signature", "answer_challenge", "read_object"],
             "Events": ["emit_valid", "attach_file", "explain_missing_file", "network_event"],
             "Messages": [
                 *("file_to_send", "FileToSend", "check_mimetype", "is_mimetype", "vcard_of", "vcard_text"),
                 *("sent_content", "sent_data", "text_data", "MediaUrl", "guess_mimetype", "suffix_of"),
             ],
-            "Errors": ["EMPTY_TEXT", "PRESENCE_WITHOUT_CHAT", "BODY_REFUSED", "BODY_NOT_OBJECT"],
+            "Errors": [
+                "EMPTY_TEXT",
+                "PRESENCE_WITHOUT_CHAT",
+            ],
             "Other": ["repr_without"],
         },
         elsewhere=("Recent", "NetworkEvents", "decode_json", "whatsapp_chat_of", "whatsapp_number_of"),

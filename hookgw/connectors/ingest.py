@@ -1,13 +1,15 @@
-"""Proofs that a request comes from the network. No I/O."""
+"""Requests of the network: the proof that one comes from there, and its body."""
 
 from __future__ import annotations
 
 import base64
 import hmac
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from hookgw.kernel.errors import Invalid
-from hookgw.records.connectors import IngestRequest, IngestResponse
+from hookgw.records.connectors import IngestRequest, IngestResponse, Session
 
 _CHALLENGE = re.compile("[!-~]{1,1024}")
 
@@ -53,6 +55,27 @@ def answer_challenge(request: IngestRequest, verify_token: str) -> IngestRespons
     if not _CHALLENGE.fullmatch(challenge):
         raise Invalid.of("ingest.challenge_missing", "hub.challenge is missing, or is no plain text.")
     return IngestResponse(body=challenge.encode())
+
+
+async def read_object(session: Session, body: bytes, *, events: Sequence[str] = ("",)) -> dict[str, Any]:
+    """Return the body of a request, which is a JSON object.
+
+    Args:
+        session: of the instance.
+        body: of the request.
+        events: see :meth:`hookgw.Session.decode_json`; by default, the body is one event.
+
+    Raises:
+        Invalid: it is none.
+        EventLeftOut: it is too large to be read.
+    """
+    try:
+        found = await session.decode_json(body, events=events)
+    except ValueError as error:
+        raise Invalid.of("ingest.body_refused", "The body {reason}.", reason=error) from None
+    if not isinstance(found, dict):
+        raise Invalid.of("ingest.body_not_object", "The body is not a JSON object.")
+    return found
 
 
 def _bytes(text: str) -> bytes:

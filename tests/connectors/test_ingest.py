@@ -1,4 +1,4 @@
-"""Proofs of the network: only the right one is taken, of whatever bytes the others are."""
+"""Requests of the network: only the right proof is taken, and only a JSON object."""
 
 import base64
 import hashlib
@@ -7,7 +7,8 @@ import hmac
 import pytest
 
 from hookgw import IngestRequest, Invalid
-from hookgw.connectors import answer_challenge, is_secret, is_signature
+from hookgw.connectors import answer_challenge, is_secret, is_signature, read_object
+from hookgw.testing import FakeSession
 
 
 def test_a_secret() -> None:
@@ -52,3 +53,16 @@ def test_a_challenge_needs_the_token() -> None:
     for odd in ("", "a b", "é", "x" * 2000):
         with pytest.raises(Invalid):
             answer_challenge(request({**query, "hub.challenge": odd}), "v")
+
+
+async def test_a_body_is_a_json_object() -> None:
+    assert await read_object(FakeSession(), b'{"a": "\\ud83d\\ude4f"}') == {"a": "🙏"}
+    # Half of a character, and numbers that are too large, are no reason to lose a message.
+    body = b'{"a": "x\\ud83d", "b": [1e400]}'
+    assert await read_object(FakeSession(), body) == {"a": "x\ufffd", "b": [None]}
+    for body in (b"", b"{", b"\xff", b"[" * 100_000, b'{"a":' * 100_000):
+        with pytest.raises(Invalid, match=r"^The body .+"):
+            await read_object(FakeSession(), body)
+    for body in (b"[]", b"null", b"3"):
+        with pytest.raises(Invalid, match=r"^The body is not a JSON object\.$"):
+            await read_object(FakeSession(), body)
