@@ -167,10 +167,7 @@ def parse_list(
         if name in body:
             body[name] = time_of_query(body[name])
     if "kind" in body:
-        body["events"] = [
-            *body.get("events", ()),
-            catalog.resolve(body.pop("kind"), "kind", stored=True).name,
-        ]
+        body["events"] = [*body.get("events", ()), catalog.stored_name(body.pop("kind"), "kind")]
     state = body.pop("state", None)
     if state is not None and state not in [*DeliveryState]:
         raise Invalid.of(
@@ -188,7 +185,6 @@ def parse_list(
 def _parse(
     fields: Fields, catalog: Catalog, whole: str, now: float, state: str | None, *, over_all: bool
 ) -> Asked:
-    kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, MAX_KINDS)
     text = text_up_to(MAX_TEXT)
     selection = DeliverySelection(
         instances=fields.read(_instances, (), "instances") if over_all else (),
@@ -196,7 +192,7 @@ def _parse(
         tags=fields.read(_tags, (), "tags") if over_all and whole != "a list" else (),
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
         host=fields.pick(_host, "host"),
-        kinds=fields.read(kinds, (), "kinds", "events"),
+        kinds=fields.read(list_of(catalog.stored_name, MAX_KINDS), (), "kinds", "events"),
         state=state,
         status=fields.pick(_status, "status"),
         error=fields.pick(text, "error"),

@@ -58,6 +58,12 @@ from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.webhooks import lane_responses
 from hookgw.webhooks.lane_responses import present_attempt, present_lane
 
+Parse = Callable[..., Asked]
+Count = Callable[..., Awaitable[Counted]]
+Done = responses.Replayed | responses.Cancelled
+Show = Callable[[Job | None], tuple[Done, int]]
+"""Makes the answer, and its status, of the job that replays or cancels; ``None`` for no deliveries."""
+
 _READ_AT_ONCE = 100
 """Deliveries that are read at once: a thousand may have 25 MB, most of which a page has no room for."""
 
@@ -258,14 +264,10 @@ class DeliveryRoutes(RouteGroup):
         The replay continues even if the client disconnects. If it takes more than 2 s, the response has its
         job.
         """
-        self._gateway.instances.get(instance)  # 404 comes before any error of the body
-        asked = await self._asked(parse_replay, over_all=False)
-        if asked.dry_run:
-            count = self._gateway.deliveries.count_replayable
-            return await self._dry_run(count, [instance], asked, responses.Replayed(replayed=0))
-        without_global = not current_principal().is_global
-        job = await self._gateway.deliveries.replay(instance, asked.selection, without_global=without_global)
-        return _replayed(job)
+        deliveries = self._gateway.deliveries
+        return await self._of_one(
+            instance, parse_replay, deliveries.count_replayable, deliveries.replay, _replayed
+        )
 
     @route("POST", "/delivery/replay")
     @describes(
@@ -281,23 +283,8 @@ class DeliveryRoutes(RouteGroup):
         A global key reaches all instances, and an instance's key its own. It is one job, which has a part for
         each instance; a replay of an instance that is under way is waited for.
         """
-        asked = await self._asked(parse_replay, over_all=True)
-        names = await self._named(asked)
-        if asked.dry_run:
-            count = self._gateway.deliveries.count_replayable
-            return await self._dry_run(count, names, asked, responses.Replayed(replayed=0))
-        if not names:
-            return json_response(responses.Replayed(replayed=0), 202)
-        elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
-        if elsewhere is not None:
-            return elsewhere
-        without_global = not current_principal().is_global
-        selection = limited_to(names, current_principal(), asked.selection)
-        caller = current_holder().counted_as
-        job = await self._gateway.deliveries.replay_in(
-            names, selection, without_global=without_global, caller=caller
-        )
-        return json_response(responses.Replayed(replayed=0), 202) if job is None else _replayed(job)
+        deliveries = self._gateway.deliveries
+        return await self._of_all(parse_replay, deliveries.count_replayable, deliveries.replay_in, _replayed)
 
     @route("POST", "/delivery/cancel/<instance>")
     @describes(
@@ -313,14 +300,10 @@ class DeliveryRoutes(RouteGroup):
         The cancellation continues even if the client disconnects. If it takes more than 2 s, the status is
         202, and the response has its job.
         """
-        self._gateway.instances.get(instance)  # 404 comes before any error of the body
-        asked = await self._asked(parse_cancellation, over_all=False)
-        if asked.dry_run:
-            count = self._gateway.deliveries.count_cancellable
-            return await self._dry_run(count, [instance], asked, responses.Cancelled(cancelled=0))
-        without_global = not current_principal().is_global
-        job = await self._gateway.deliveries.cancel(instance, asked.selection, without_global=without_global)
-        return _cancelled(job)
+        deliveries = self._gateway.deliveries
+        return await self._of_one(
+            instance, parse_cancellation, deliveries.count_cancellable, deliveries.cancel, _cancelled
+        )
 
     @route("POST", "/delivery/cancel")
     @describes(
@@ -336,54 +319,50 @@ class DeliveryRoutes(RouteGroup):
         A global key reaches all instances, and an instance's key its own. It is one job, which has a part for
         each instance.
         """
-        asked = await self._asked(parse_cancellation, over_all=True)
-        names = await self._named(asked)
+        deliveries = self._gateway.deliveries
+        return await self._of_all(
+            parse_cancellation, deliveries.count_cancellable, deliveries.cancel_in, _cancelled
+        )
+
+    async def _of_one(
+        self, instance: str, parse: Parse, count: Count, carry_out: Callable[..., Awaitable[Job]], show: Show
+    ) -> Response:
+        self._gateway.instances.get(instance)  # 404 comes before any error of the body
+        asked = await self._asked(parse, over_all=False)
+        without_global = not current_principal().is_global
         if asked.dry_run:
-            count = self._gateway.deliveries.count_cancellable
-            return await self._dry_run(count, names, asked, responses.Cancelled(cancelled=0))
+            counted = await count([instance], asked.selection, without_global=without_global)
+            return json_response(_with_count(show(None)[0], counted))
+        return json_response(*show(await carry_out(instance, asked.selection, without_global=without_global)))
+
+    async def _of_all(
+        self, parse: Parse, count: Count, carry_out: Callable[..., Awaitable[Job | None]], show: Show
+    ) -> Response:
+        principal, registry = current_principal(), self._gateway.registry
+        asked = await self._asked(parse, over_all=True)
+        await learn_named(self._gateway.refresh, registry, principal, asked.selection)
+        check_names(registry, principal, asked.selection)
+        names = selected(registry, principal, asked.selection)
+        without_global = not principal.is_global
+        if asked.dry_run:
+            counted = await count(names, asked.selection, without_global=without_global)
+            return json_response(_with_count(show(None)[0], counted))
         if not names:
-            return json_response(responses.Cancelled(cancelled=0))
+            return json_response(*show(None))
         elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
         if elsewhere is not None:
             return elsewhere
-        without_global = not current_principal().is_global
-        selection = limited_to(names, current_principal(), asked.selection)
-        caller = current_holder().counted_as
-        job = await self._gateway.deliveries.cancel_in(
-            names, selection, without_global=without_global, caller=caller
-        )
-        return json_response(responses.Cancelled(cancelled=0)) if job is None else _cancelled(job)
+        selection, caller = limited_to(names, principal, asked.selection), current_holder().counted_as
+        job = await carry_out(names, selection, without_global=without_global, caller=caller)
+        return json_response(*show(job))
 
-    async def _asked(self, parse: Callable[..., Asked], *, over_all: bool) -> Asked:
+    async def _asked(self, parse: Parse, *, over_all: bool) -> Asked:
         catalog, now = self._gateway.catalog, self._gateway.clock.steady()
         asked = await read_parsed(
             self._limit, lambda body: parse(body, catalog, now=now, over_all=over_all), keeps=over_all
         )
         check_search(asked.selection)
         return asked
-
-    async def _named(self, asked: Asked) -> list[str]:
-        """Return the instances that a call over several selects, within the reach of its key."""
-        principal, registry = current_principal(), self._gateway.registry
-        await learn_named(self._gateway.refresh, registry, principal, asked.selection)
-        check_names(registry, principal, asked.selection)
-        return selected(registry, principal, asked.selection)
-
-    async def _dry_run(
-        self,
-        count: Callable[..., Awaitable[Counted]],
-        names: list[str],
-        asked: Asked,
-        result: responses.Replayed | responses.Cancelled,
-    ) -> Response:
-        counted = await count(names, asked.selection, without_global=not current_principal().is_global)
-        found = msgspec.structs.replace(
-            result,
-            matching=counted.matching,
-            instances=counted.instances,
-            complete=UNSET if counted.is_complete else False,
-        )
-        return json_response(found)
 
     @route("POST", "/delivery/cancel/<instance>/<name>")
     @describes(_TAG, Right.REPLAY, {200: responses.Delivery}, errors=(409,))
@@ -442,11 +421,21 @@ def _page() -> dict[str, Any]:
     return {"limit": read_limit(given), "cursor": given.get("cursor")}
 
 
-def _replayed(job: Job) -> Response:
-    replayed = responses.Replayed(replayed=job.done, job=job.id if job.is_running else UNSET)
-    return json_response(replayed, 202)
+def _with_count(done: Done, counted: Counted) -> Done:
+    complete = UNSET if counted.is_complete else False
+    return msgspec.structs.replace(
+        done, matching=counted.matching, instances=counted.instances, complete=complete
+    )
 
 
-def _cancelled(job: Job) -> Response:
+def _replayed(job: Job | None) -> tuple[Done, int]:
+    if job is None:
+        return responses.Replayed(replayed=0), 202
+    return responses.Replayed(replayed=job.done, job=job.id if job.is_running else UNSET), 202
+
+
+def _cancelled(job: Job | None) -> tuple[Done, int]:
+    if job is None:
+        return responses.Cancelled(cancelled=0), 200
     cancelled = responses.Cancelled(cancelled=job.done, job=job.id if job.is_running else UNSET)
-    return json_response(cancelled, 202 if job.is_running else 200)
+    return cancelled, 202 if job.is_running else 200

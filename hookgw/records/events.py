@@ -297,6 +297,10 @@ class Catalog:
         present = [kind.name for kind in self.of_instances()]
         return present + sorted(self._former.keys() - self._kinds.keys())
 
+    def stored_name(self, spelling: object, where: str) -> str:
+        """Return the name of a kind by which stored events are sought; see :meth:`resolve`."""
+        return self.resolve(spelling, where, stored=True).name
+
     def resolve(
         self, spelling: object, where: str, *, operational: bool = False, stored: bool = False
     ) -> EventKind:

@@ -241,7 +241,7 @@ ROTATE = request_schema((GRACE,), "The grace period of the old secret.", is_clos
 def parse_test(body: Any, catalog: Catalog) -> tuple[str | None, bytes | None]:
     """Read the body of a test, which may be missing. Return the kind and the payload, as far as given."""
     fields = Fields(("", as_object(body, "The body")))
-    kind = fields.pick(lambda value, where: catalog.resolve(value, where, stored=True).name, "event", "kind")
+    kind = fields.pick(catalog.stored_name, "event", "kind")
     data = fields.read(lambda value, _: Event.encode(value), None, "data")
     fields.refuse_unknown("a test")
     fields.finish()

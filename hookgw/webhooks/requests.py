@@ -42,12 +42,11 @@ def parse_backfill(body: Any, catalog: Catalog, *, now: float) -> BackfillReques
         Invalid: with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
-    kinds = list_of(lambda value, where: catalog.resolve(value, where, stored=True).name, MAX_KINDS)
     asked = BackfillRequest(
         # Required, because a receiver may not bear the whole log, sent by accident.
         since=fields.need(as_moment(now), 0.0, "since"),
         until=fields.pick(as_moment(now), "until"),
-        kinds=fields.read(kinds, (), "events", "kinds"),
+        kinds=fields.read(list_of(catalog.stored_name, MAX_KINDS), (), "events", "kinds"),
         filter=fields.read(partial(read_filter, fields), (), "filter"),
         dead=fields.read(as_bool, False, "dead"),
         dry_run=fields.read(as_bool, False, "dryRun", "dry_run"),
