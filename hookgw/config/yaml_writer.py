@@ -55,8 +55,4 @@ def write_document(document: Any, plain: Collection[str] = (), *, in_ascii: bool
         prepared(document), Dumper=_Dumper, sort_keys=False, allow_unicode=not in_ascii, width=10**6
     )
     # PyYAML leaves some that turn a line of a terminal around. Texts with one are in double quotes.
-    return "".join(one if one.isprintable() or one == "\n" else _escaped(one) for one in text)
-
-
-def _escaped(character: str) -> str:
-    return f"\\U{ord(character):08X}"
+    return "".join(one if one.isprintable() or one == "\n" else f"\\U{ord(one):08X}" for one in text)

@@ -57,11 +57,7 @@ class TagGroup:
         return max(0, self.size if unit else self.count)
 
     def joined(self, members: int, total: tuple[float, float]) -> None:
-        """Change the number of instances.
-
-        Args:
-            total: the total limits.
-        """
+        """Change the number of instances."""
         self.members += members
         most, most_bytes = self.most
         if self.members > 1:

@@ -137,11 +137,7 @@ class ThisNode:
         return Refresh()
 
     def held_shards(self, registration: Callable[[str], Registration | None]) -> HeldShards:
-        """Return the shards of lanes. Hear from now on what others append to these.
-
-        Args:
-            registration: returns a registration by its id.
-        """
+        """Return the shards of lanes. Hear from now on what others append to these."""
         return EveryLane()
 
     def holds(self, instance: str) -> bool:

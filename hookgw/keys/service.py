@@ -338,11 +338,7 @@ class KeyService(Collaborator):
         return None if found.is_everything else found
 
     def _check_room(self, scope: str | None, kept: Sequence[Key], creator: str, is_limited: bool) -> None:
-        """Raise ``TooManyKeys`` if there are as many keys as allowed.
-
-        Args:
-            creator: of the new key.
-        """
+        """Raise ``TooManyKeys`` if there are as many keys as allowed."""
         if scope is not None:
             most, count = MAX_KEYS, len(kept)
         elif not is_limited:

@@ -28,9 +28,6 @@ class HeldShards:
     shards that were looked up first are forgotten first: those lanes have ended long ago, or the registration
     is still there.
 
-    Args:
-        registration: returns a registration by its id.
-
     Attributes:
         is_suspended: whether no lane may begin an attempt, because the node's lease has ended.
         unknown: lanes of registrations that this node did not know when it was asked.

@@ -399,7 +399,10 @@ async def run_tool(api: Api, name: str, arguments: Mapping[str, Any]) -> Any:
     if name not in _BY_NAME:
         raise Refused(f"There is no tool {name[:64]!r}. The tools: {', '.join(_BY_NAME)}.")
     tool, validator = _BY_NAME[name]
-    wrong = [f"{_place(error.instance_path)}: {error.message}" for error in validator.iter_errors(arguments)]
+    wrong = [
+        f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
+        for error in validator.iter_errors(arguments)
+    ]
     if wrong:
         raise Refused(*wrong[:5])
     given = dict(arguments)
@@ -408,7 +411,3 @@ async def run_tool(api: Api, name: str, arguments: Mapping[str, Any]) -> Any:
             ago = parse_duration(given.get(name, ""))
             given[name] = rfc3339(await api.now() - ago)
     return await tool.run(api, given)
-
-
-def _place(path: list[Any]) -> str:
-    return ".".join(map(str, path)) or "arguments"

@@ -145,14 +145,7 @@ _status_of = msgspec.json.Decoder(_Status).decode
 
 
 class StoredMessages(Collaborator):
-    """Finds messages, and their files.
-
-    Args:
-        history: reads events.
-        registry: knows the instances.
-        connectors: know which message has which file.
-        media: opens files.
-    """
+    """Finds messages, and their files."""
 
     _history: DeliveryHistory
     _registry: Registry

@@ -142,11 +142,7 @@ class Boundary:
     def report(
         self, failure: PluginFailed, arguments: tuple[object, ...] = (), *, level: int = logging.WARNING
     ) -> None:
-        """Log a failure of :meth:`call` with the traceback of its cause, and count it.
-
-        Args:
-            arguments: of that call.
-        """
+        """Log a failure of :meth:`call` with the traceback of its cause, and count it."""
         fields = {"plugin": failure.plugin, "hook": failure.hook, "reason": failure.reason}
         if failure.__cause__ is not None:
             fields["exception"] = _traceback_of(failure.__cause__, partial(self.masked, arguments))

@@ -32,9 +32,6 @@ class ConnectorOptions:
             secrets; without a schema, all do.
         listed: returns the plugin's servers that the operator lists.
         configured: returns the plugin's options; an option of the same name is the default.
-
-    Attributes:
-        schema: as given.
     """
 
     def __init__(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlencode
 
 from quart import request
 
@@ -168,16 +167,12 @@ async def figure_part(
         charts=charts_of(series, axis),
         points=[(one.at, axis.text_of(one.at), one.figures) for one in reversed(series.points)],
         failed=sorted(series.total.failed.items(), key=lambda one: -one[1])[:6],
-        spans=[(one, _with(here, span=one), one is series.span) for one in Span],
+        spans=[(one, f"{_open(here)}span={one}", one is series.span) for one in Span],
         target=_open(target),
         list=_open(deliveries or target),
         search=f"{search} " if search else "",
         more=more,
     )
-
-
-def _with(address: str, **query: str) -> str:
-    return _open(address) + urlencode(query)
 
 
 def _open(address: str) -> str:

@@ -494,7 +494,7 @@ class Site:
     def _to_login(self, form_page: str) -> Response:
         here = (form_page or request.path.removeprefix(DASHBOARD_PATH)) + self.kept_query
         after = {"next": here} if here not in ("", "/") else {}
-        # Else the form would look like one that was saved: after the login comes its page, as it was.
+        # After the login comes the page of the form. It says that the form was not saved.
         lost = {"ended": "true"} if request.method == "POST" else {}
         response = self.redirect("/login", **after, **lost)
         if self.session_token:

@@ -41,12 +41,7 @@ class Refused(KitRefused):
 
 
 class Client(NetworkClient):
-    """Makes the requests of one instance.
-
-    Args:
-        session: of the instance.
-        options: of the instance.
-    """
+    """Makes the requests of one instance."""
 
     server = "Evolution API"
     no_json = "Evolution API did not answer with JSON. Is base_url right?"

@@ -56,9 +56,6 @@ class Receiver:
 
     Args:
         connection: hears of states and codes.
-
-    Attributes:
-        connection: as given.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -74,9 +71,6 @@ class Receiver:
         """Store the events of a request; those of requests that arrived before are stored before.
 
         What hookgw will never take is left out, with a line in the log.
-
-        Args:
-            body, path: of the request; see :func:`read_reports`.
 
         Raises:
             ValueError: the body is not JSON, perhaps because a part of it is missing.

@@ -54,15 +54,7 @@ class Refused(KitRefused):
 
 
 class Client(NetworkClient):
-    """Makes requests of one account.
-
-    Args:
-        session: of the instance.
-        homeserver: its URL.
-
-    Attributes:
-        token: the access token; empty before the login.
-    """
+    """Makes requests of one account."""
 
     server = "The homeserver"
     no_json = "The homeserver did not answer with a JSON object."

@@ -59,11 +59,6 @@ class State(msgspec.Struct, kw_only=True):
 class Connection:
     """A connected account.
 
-    Args:
-        session: of the instance.
-        options: of the instance.
-        state: what is kept from the last run.
-
     Attributes:
         client: makes the requests.
         encrypted: which rooms are encrypted, where it is known.

@@ -56,9 +56,6 @@ class _Part(msgspec.Struct, frozen=True):
 class Gaps:
     """Reads the gaps of an account's rooms.
 
-    Args:
-        connection: the account's.
-
     Attributes:
         limit: of the events in an answer: less than :data:`PAGE` after an answer that was too much.
     """

@@ -36,11 +36,7 @@ _RETRYABLE = frozenset({429, 502, 503, 504})
 
 
 class Exporter:
-    """Collects spans, and sends them and the metrics.
-
-    Args:
-        options: where to, and what.
-    """
+    """Collects spans, and sends them and the metrics."""
 
     def __init__(self, options: Options) -> None:
         self._started_at = time.time()

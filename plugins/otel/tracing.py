@@ -84,11 +84,7 @@ class Context(NamedTuple):
 
 
 class _Begun(msgspec.Struct):
-    """An event that was about to be stored, or is.
-
-    Attributes:
-        start: when that was.
-    """
+    """An event that was about to be stored, or is."""
 
     context: Context
     start: float

@@ -70,13 +70,7 @@ class Unreadable(Unreachable):
 
 
 class Client(NetworkClient):
-    """Makes requests of one bot.
-
-    Args:
-        session: of the instance.
-        base_url: of the Bot API server.
-        token: the bot's.
-    """
+    """Makes requests of one bot."""
 
     server = "The Bot API server"
 

@@ -67,11 +67,7 @@ _OTHER_WEBHOOK = (
 
 
 class Poller:
-    """Receives the updates of one bot.
-
-    Args:
-        connection: the bot's.
-    """
+    """Receives the updates of one bot."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -41,11 +41,7 @@ _TAKEN = (
 
 
 class WebhookKeeper:
-    """Sets the webhook of one bot, and sets it again if somebody changes it.
-
-    Args:
-        connection: the bot's.
-    """
+    """Sets the webhook of one bot, and sets it again if somebody changes it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

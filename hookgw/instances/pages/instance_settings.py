@@ -65,7 +65,9 @@ class InstanceSettingsTab(Page):
             },
             "own_options": _inputs(OPTIONS, {one.json: own[one.name] for one in OPTIONS}, entered),
             "options": await self._site.fragment("option_fields.html", fields=options) if options else "",
-            "tags": form.text("tags") if form is not None and at == "tags" else _tags(instance),
+            "tags": form.text("tags")
+            if form is not None and at == "tags"
+            else " ".join(tag_texts(instance.tags)),
             # Limits are the operator's.
             "limits": [
                 (name, instance.tags[name], one) for name, one in limits.items() if name in instance.tags
@@ -140,7 +142,3 @@ def _inputs(table: Any, shown: Mapping[str, Any], form: Form | None) -> list[tup
     """Return the kind, the input and the value of each field of a table that forms have."""
     values = into_form(table, shown) if form is None else form_values(table, form)
     return [(part.kind, one, values[one.name]) for _, part, one in inputs_of(table)]
-
-
-def _tags(instance: Instance) -> str:
-    return " ".join(tag_texts(instance.tags))

@@ -16,11 +16,7 @@ from hookgw.web.server.exchange import Gone, RequestResponse
 
 
 class FastIngest:
-    """Handles requests of networks without Quart.
-
-    Args:
-        node: this node, which has the instances.
-    """
+    """Handles requests of networks without Quart."""
 
     def __init__(self, endpoint: IngestEndpoint, node: ThisNode) -> None:
         self._endpoint = endpoint

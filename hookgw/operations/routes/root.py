@@ -29,12 +29,7 @@ _MESSAGE = "hookgw, a webhook gateway for messaging instances. It works."
 
 
 class RootRoutes(RouteGroup):
-    """The handlers of ``/`` and ``/verify-creds``.
-
-    Args:
-        gateway: the gateway.
-        has_dashboard: whether there are pages at ``/dashboard``.
-    """
+    """The handlers of ``/`` and ``/verify-creds``."""
 
     def __init__(self, gateway: Gateway, *, has_dashboard: bool) -> None:
         self._address = gateway.settings.server.address

@@ -171,9 +171,6 @@ def open_source(server: Server) -> Iterator[DatabaseRows]:
 def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
     """Open a database to copy to it: no node uses it until the copy is finished.
 
-    Args:
-        source: names what is copied.
-
     Raises:
         Conflict: there is something in it, and no unfinished copy from the same source.
         StartError: a node uses it, another copy to it is running, or it cannot be used.

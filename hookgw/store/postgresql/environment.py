@@ -22,8 +22,8 @@ _SET = """SELECT current_setting('transaction_read_only'), set_config(name, valu
     FROM unnest(%s::text[], %s::text[]) AS preset (name, value)"""
 # "on", "local", "remote_write" and "remote_apply" all mean that a commit is on the server's disk. What is not
 # set here changes for an open connection when the server reads its configuration again. And a pooler may give
-# the connection of a former client as that left it (pgbouncer with an empty server_reset_query): the names
-# of its prepared statements are those that the driver gives again.
+# the connection of a former client as that client left it (pgbouncer with an empty server_reset_query). The
+# prepared statements of that client are removed, because the driver uses the same names.
 _BEGIN = b"""SELECT set_config('synchronous_commit',
         coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false);
     DEALLOCATE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all()"""

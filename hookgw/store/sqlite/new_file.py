@@ -21,9 +21,6 @@ def new_file(path: Path) -> Iterator[Path]:
     process is killed meanwhile, a hidden ``.hookgw-….partial`` remains beside it until the next call in the
     same folder.
 
-    Args:
-        path: the file's name, in an existing folder.
-
     Yields:
         An empty file with mode 0600 in the same folder, to write to. Close it before the end of the block.
 
