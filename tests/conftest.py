@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import trio
 from hypothesis import HealthCheck, settings
@@ -125,6 +126,15 @@ def _no_name_servers() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", getaddrinfo)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clients_wait() -> Iterator[None]:
+    """Clients of tests wait for a minute: on a busy machine, pages take longer than httpx's five seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        for init in (httpx.Client.__init__, httpx.AsyncClient.__init__):
+            patch.setitem(init.__kwdefaults__ or {}, "timeout", httpx.Timeout(60))
         yield
 
 

@@ -116,7 +116,7 @@ async def node(
     settings = settings_of(postgres, schema, name, free_port(), **more)
     async with (
         open_gateway(settings, base=folder) as gateway,
-        httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as http,
+        httpx.AsyncClient(trust_env=False, verify=False) as http,
         trio.open_nursery() as nursery,
     ):
         scope, stopped, app = trio.CancelScope(), trio.Event(), create_app(gateway)

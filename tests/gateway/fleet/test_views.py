@@ -40,7 +40,7 @@ async def node(postgres: PostgresServer, schema: str, name: str, folder: Path) -
 
     async with (
         open_gateway(settings, base=folder, prepare=prepare) as gateway,
-        httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as http,
+        httpx.AsyncClient(trust_env=False, verify=False) as http,
         trio.open_nursery() as nursery,
     ):
         app = create_app(gateway, dashboards[0].blueprint)
@@ -54,7 +54,7 @@ async def node(postgres: PostgresServer, schema: str, name: str, folder: Path) -
 @asynccontextmanager
 async def browser_of(node: Node) -> AsyncIterator[Browser]:
     """Open a browser that looks at one node."""
-    async with httpx.AsyncClient(base_url=node.url, trust_env=False, verify=False, timeout=10) as http:
+    async with httpx.AsyncClient(base_url=node.url, trust_env=False, verify=False) as http:
         yield Browser(http)
 
 
