@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, Event, Gateway, Right
-from hookgw.testing import Receiver, answer
+from hookgw.testing import Answer, Received, Receiver, answer
 from hookgw.web.server import response_memory
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, set_webhook
@@ -283,13 +283,23 @@ async def test_the_curl_command_of_a_delivery_sends_the_same_body_to_the_same_pl
 async def test_a_delivery_that_was_answered_late_says_so(
     browser: Browser, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
+    may_answer = trio.Event()
+
+    async def late(_: Received) -> Answer:
+        await may_answer.wait()
+        return answer()
+
     await gateway.instances.create("slow")
-    body = {"url": hookgw_receiver.url, "timeout": "200ms", "retry": {"schedule": ["1h"]}}
+    body = {"url": hookgw_receiver.url, "timeout": "1s", "retry": {"schedule": ["1h"]}}
     change, _ = parse_registration(body, gateway.catalog)
     await gateway.registrations.set("slow", "default", change)
-    hookgw_receiver.will(answer(200, wait=0.5))
+    hookgw_receiver.will(late)
     await emit(gateway, "CALL", "evt", "slow")
+    webhook = gateway.registrations.get("slow").id
     with trio.fail_after(20):
+        while gateway.auto_disable.failing_since(webhook) is None:  # noqa: ASYNC110 (an attempt)
+            await trio.sleep(0.01)
+        may_answer.set()
         while gateway.backlog.of_instance("slow")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
             await trio.sleep(0.01)
     # Its only attempt is unanswered; without the reason, nobody would understand why it is delivered.
