@@ -16,7 +16,7 @@ from tests.networks.gateway import Gateway, running_gateway
 MESSAGES = 50
 """Of each sender."""
 
-pytestmark = [pytest.mark.networks, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ MESSAGES = 60
 SOURCE = os.environ.get("GOWA_SOURCE", "")
 GO = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
 
-pytestmark = [pytest.mark.networks, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ GAP = 120
 
 pytestmark = [
     pytest.mark.networks,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
     # httpx leaves the body's generator behind when the connection breaks while it sends.
     pytest.mark.filterwarnings(
         r"ignore:.*async_generator object ByteStream:pytest.PytestUnraisableExceptionWarning"

@@ -20,7 +20,7 @@ MESSAGES = 200
 CHATS = (41, 42, 43)
 SECRET = TOKEN.partition(":")[2]
 
-pytestmark = [pytest.mark.networks, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 
 
 class World:

@@ -22,7 +22,7 @@ ANA, ANA_JID = "4915112345678@c.us", "4915112345678@s.whatsapp.net"
 MESSAGES, SENDS = 150, 40
 OTHER = {"url": "http://127.0.0.1:9/", "events": ["engine.event"]}
 
-pytestmark = [pytest.mark.networks, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 
 
 @asynccontextmanager

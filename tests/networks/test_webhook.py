@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "networks" / "webhook.md"
 POSTS = 240
 SENDERS = 3
 
-pytestmark = [pytest.mark.networks, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

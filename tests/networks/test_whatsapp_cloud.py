@@ -36,7 +36,7 @@ MESSAGES = 120
 CHAT = f"{CUSTOMER}@s.whatsapp.net"
 SHARED = {"app_secret": SECRET, "verify_token": VERIFY_TOKEN}
 
-pytestmark = [pytest.mark.networks, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 
 
 # The stand-in, with a client of somebody else

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds that a process under test may take for anything that a test waits for."""
 
 
