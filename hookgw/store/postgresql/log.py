@@ -251,7 +251,7 @@ def find_event(
 def count_unwanted(
     connection: Connection,
     after: int,  # noqa: ARG001 -- the server lets others read meanwhile
-    runs: int,  # noqa: ARG001
+    events: int,  # noqa: ARG001
 ) -> tuple[int | None, int, dict[int, int]]:
     rows = connection.execute(_COUNT).fetchall()
     return None, sum(count for _, count, _ in rows), {instance: size for instance, _, size in rows if size}
@@ -272,5 +272,9 @@ def remove_unwanted(transaction: Transaction, seqs: Sequence[int]) -> int:
     return len(found)
 
 
-def forget_runs(transaction: Transaction) -> None:
+def empty_runs(connection: Connection, most: int) -> list[int]:  # noqa: ARG001 -- there are no runs
+    return []
+
+
+def forget_runs(transaction: Transaction, runs: Sequence[int]) -> None:
     """There are none."""

@@ -30,7 +30,7 @@ from hookgw.store.log import (
     entry_of,
 )
 from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
-from hookgw.store.sqlite.bulk import Bulk, pairs_of
+from hookgw.store.sqlite.bulk import Bulk, numbers_of, pairs_of
 from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.history import SUMMARIES, delivery_rows_of
 from hookgw.store.sqlite.name_ids import of_instance
@@ -105,7 +105,9 @@ _DELIVERIES = f"""SELECT d.seq FROM deliveries d INDEXED BY deliveries_of_event
         AND substr(r.name, 1, {len(GLOBAL_ID_PREFIX)}) = '{GLOBAL_ID_PREFIX}')
     ORDER BY d.seq DESC LIMIT :rows"""  # noqa: S608 - constants
 
-_COUNT = """WITH part AS MATERIALIZED (SELECT run FROM log_runs WHERE run > :after ORDER BY run LIMIT :runs),
+# The number of a run is that of its last event.
+_COUNT = """WITH part AS MATERIALIZED (SELECT run FROM log_runs WHERE run > :after
+        AND run <= (SELECT min(run) FROM log_runs WHERE run > :after) + :events),
     counted AS (
         SELECT l.instance, count(*) AS entries, sum(l.unwanted) AS size
         FROM part p CROSS JOIN log l ON l.run = p.run GROUP BY l.instance
@@ -120,8 +122,10 @@ _OLDEST = """SELECT json_group_array(json_array(run, instance, seq, unwanted)) F
     ORDER BY r.run, l.instance, l.seq LIMIT :rows)"""
 _STILL_UNWANTED = """SELECT json_group_array(seq), count(*) FROM events
     WHERE seq IN (SELECT value FROM json_each(?)) AND heard = 0"""
-_FORGET_RUNS = """DELETE FROM log_runs WHERE run IN (
-    SELECT r.run FROM log_runs r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.run = r.run) LIMIT 1000)"""
+_EMPTY_RUNS = """SELECT json_group_array(run) FROM (
+    SELECT r.run FROM log_runs r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.run = r.run)
+    ORDER BY r.run LIMIT ?)"""
+_FORGET_RUNS = "DELETE FROM log_runs WHERE run IN (SELECT value FROM json_each(?))"
 
 
 class _EventRow(msgspec.Struct, array_like=True):
@@ -321,9 +325,9 @@ def find_event(
 
 
 def count_unwanted(
-    connection: sqlite3.Connection, after: int, runs: int
+    connection: sqlite3.Connection, after: int, events: int
 ) -> tuple[int | None, int, dict[int, int]]:
-    last, entries, sizes = connection.execute(_COUNT, {"after": after, "runs": runs}).fetchone()
+    last, entries, sizes = connection.execute(_COUNT, {"after": after, "events": events}).fetchone()
     return last, entries, dict(pairs_of(sizes))
 
 
@@ -344,5 +348,9 @@ def remove_unwanted(transaction: Transaction, seqs: Sequence[int]) -> int:
     return int(count)
 
 
-def forget_runs(transaction: Transaction) -> None:
-    transaction.connection.execute(_FORGET_RUNS)
+def empty_runs(connection: sqlite3.Connection, most: int) -> list[int]:
+    return sorted(numbers_of(connection.execute(_EMPTY_RUNS, (most,)).fetchone()[0]))
+
+
+def forget_runs(transaction: Transaction, runs: Sequence[int]) -> None:
+    transaction.connection.execute(_FORGET_RUNS, (json.dumps(runs),))
