@@ -112,6 +112,16 @@ def test_a_person_without_a_number() -> None:
     assert "remoteJidAlt" not in data["key"]
 
 
+def test_a_number_that_only_the_contact_or_the_change_names() -> None:
+    nobody = {"from": None, "from_user_id": None}
+    key = received(text_message("hi", **nobody))["key"]
+    assert (key["remoteJid"], key["remoteJidAlt"]) == (CHAT, LID)
+    changed = message("system", {"type": "user_changed_number", "wa_id": "5511977776666"}, **nobody)
+    assert received(changed, contacts=[])["key"]["remoteJid"] == "5511977776666@s.whatsapp.net"
+    kept = {**changed, "from": CUSTOMER}
+    assert received(kept, contacts=[])["key"]["remoteJid"] == CHAT
+
+
 def test_the_name_of_each_person() -> None:
     other = "5511988887777"
     raw = [text_message("a"), text_message("b", **{"from": other, "from_user_id": "BR.1"}), text_message("c")]
