@@ -85,6 +85,20 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         re.compile(rb"This webhook is not registered for POST requests"),
         "The workflow of n8n takes another method: set the HTTP Method of its Webhook node to POST.",
     ),
+    # A workflow that responds at its end, or is set to respond as it cannot.
+    (
+        frozenset({500}),
+        re.compile(rb'"Error in workflow"'),
+        "The workflow of n8n failed: its executions say why. Each attempt runs it from the start.",
+    ),
+    (
+        frozenset({400, 500}),
+        re.compile(rb"(?:No|Unused) Respond to Webhook node found in the workflow"),
+        (
+            "In n8n, what Respond of the Webhook node says does not fit the workflow: choose Immediately, or "
+            "connect a Respond to Webhook node."
+        ),
+    ),
     # Power Automate, Make.
     (
         frozenset({400, 404}),

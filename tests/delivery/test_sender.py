@@ -62,6 +62,10 @@ CLOSED = (
     "Its tunnel is closed, or nothing listens at the end of it: start that. "
     "If the tunnel has a new URL then, register that."
 )
+RESPOND = (
+    "In n8n, what Respond of the Webhook node says does not fit the workflow: "
+    "choose Immediately, or connect a Respond to Webhook node."
+)
 
 
 def sender_with(hooks: Any) -> DeliverySender:
@@ -352,6 +356,13 @@ async def test_a_page_that_refuses_the_host_is_named(
             b'{"message":"This webhook is not registered for POST requests. Did you mean GET?"}',
             "The workflow of n8n takes another method: set the HTTP Method of its Webhook node to POST.",
         ),
+        (
+            500,
+            b'{"message":"Error in workflow"}',
+            "The workflow of n8n failed: its executions say why. Each attempt runs it from the start.",
+        ),
+        (500, b'{"code":0,"message":"No Respond to Webhook node found in the workflow"}', RESPOND),
+        (500, b'{"code":0,"message":"Unused Respond to Webhook node found in the workflow"}', RESPOND),
         (
             400,
             b'{"error":{"code":"WorkflowTriggerIsNotEnabled","message":"Could not execute workflow"}}',
