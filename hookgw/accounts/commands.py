@@ -15,10 +15,9 @@ import click
 
 from hookgw.accounts.key_files import KeyPlace
 from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.output import (
-    json_option,
     say,
     show_drawing,
     show_json,
@@ -83,8 +82,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> 
     callback=_print_schema,
     help="Print the JSON Schema of the file, for editors.",
 )
-@server_options
-@json_option
+@call_options
 def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: bool) -> None:
     """Make instances, webhooks and keys as a file says.
 
@@ -389,8 +387,7 @@ class _Progress:
     is_flag=True,
     help="Also name the webhooks' signing secrets, so that a copy elsewhere signs with the same.",
 )
-@server_options
-@json_option
+@call_options
 def export(client: Client, signing_secrets: bool) -> None:
     """Print a file for `hookgw apply` that says what is there.
 

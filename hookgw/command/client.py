@@ -21,6 +21,7 @@ from hookgw._version import __version__
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.fields import Ago
 from hookgw.command.group import PROFILE
+from hookgw.command.output import json_option, table_options
 from hookgw.command.profiles import complete_profiles
 from hookgw.command.target import DEFAULT_SERVER, find_target
 from hookgw.kernel.language import ENGLISH, N_, current_language, ngettext
@@ -280,6 +281,16 @@ def server_options(function: Callable[..., R]) -> Callable[..., R]:
                 raise Failed(*error.messages, *near_names(client, click.get_current_context())) from error
 
     return command
+
+
+def call_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add what a command has that shows one answer of the gateway: :func:`server_options` and ``--json``."""
+    return server_options(json_option(function))
+
+
+def table_call_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add what a command has that shows a table: :func:`server_options`, ``--json`` and ``--wide``."""
+    return server_options(table_options(function))
 
 
 def _tcp_transport(server: str) -> httpx.HTTPTransport:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options, server_options, table_call_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.output import (
     Column,
@@ -20,7 +20,6 @@ from hookgw.command.output import (
     show_progress,
     show_table,
     shown_as_json,
-    table_options,
     wants_json,
 )
 from hookgw.kernel.language import gettext as _
@@ -54,8 +53,7 @@ def job() -> None:
 @job.command()
 @click.argument("job_id", metavar="ID")
 @click.option("--wait", is_flag=True, help="Wait until the job has ended.")
-@server_options
-@json_option
+@call_options
 def find(client: Client, job_id: str, wait: bool) -> None:
     """Show a job.
 
@@ -67,8 +65,7 @@ def find(client: Client, job_id: str, wait: bool) -> None:
 
 
 @job.command("list")
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client) -> None:
     """List the jobs that the key can see, newest first."""
     found = client.call("GET", "job", "list")

@@ -7,19 +7,17 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options, server_options, table_call_options
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_moment
 from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
 from hookgw.command.output import (
     Column,
     ask_on_terminal,
-    json_option,
     say,
     show_fields,
     show_table,
     shown_as_json,
-    table_options,
     yes_option,
 )
 from hookgw.kernel.language import gettext as _
@@ -106,8 +104,7 @@ def _read_rights(_ctx: click.Context, _param: click.Parameter, given: tuple[str,
         },
     ).values()
 )
-@server_options
-@json_option
+@call_options
 def create(
     client: Client,
     name: str,
@@ -148,8 +145,7 @@ def _reach(one: Mapping[str, Any]) -> str:
 
 @key.command("list")
 @instance_option
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client, instance: str | None) -> None:
     """List the names, states, reach and rights of keys.
 

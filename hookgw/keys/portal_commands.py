@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.names import tag_option, tags_of
-from hookgw.command.output import json_option, say, shown_as_json
+from hookgw.command.output import say, shown_as_json
 from hookgw.keys.commands import instances_option, rights_option
 from hookgw.keys.portal_fields import PORTAL_FIELDS
 
@@ -24,8 +24,7 @@ def portal() -> None:
 @instances_option("This instance. Repeat it for more.")
 @rights_option("What the link allows, such as read,replay,webhooks.  [default: read]")
 @add_options(options_of(PORTAL_FIELDS, {}).values())
-@server_options
-@json_option
+@call_options
 def link(
     client: Client,
     tags: tuple[str, ...],

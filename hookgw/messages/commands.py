@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options
 from hookgw.command.names import instance_argument
-from hookgw.command.output import json_option, say, shown_as_json
+from hookgw.command.output import say, shown_as_json
 from hookgw.connectors import guess_mimetype
 from hookgw.kernel.language import gettext as _
 
@@ -47,8 +47,7 @@ def _read_id(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 @click.option(
     "--id", "send_id", callback=_read_id, help="Idempotency key; a repeated id does not send twice."
 )
-@server_options
-@json_option
+@call_options
 def send(
     client: Client,
     instance: str,

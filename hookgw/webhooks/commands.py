@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options, server_options, table_call_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.field_options import Decorator, Special, add_options, body_of, options_of
 from hookgw.command.fields import read_headers, read_json, read_secret
@@ -16,7 +16,6 @@ from hookgw.command.names import complete_kinds, instance_argument, kinds_option
 from hookgw.command.output import (
     Column,
     ask_on_terminal,
-    json_option,
     printable,
     say,
     show_fields,
@@ -26,7 +25,6 @@ from hookgw.command.output import (
     show_table,
     show_warnings,
     shown_as_json,
-    table_options,
     wants_json,
     yes_option,
 )
@@ -87,8 +85,7 @@ def field_options(*, defaults: bool) -> Decorator:
 @kinds_option("events", "Only this kind; repeatable.  [default: all]", former="--event")
 @click.option("--enabled/--disabled", default=True, help="Whether it gets events.  [default: enabled]")
 @field_options(defaults=True)
-@server_options
-@json_option
+@call_options
 def set_(client: Client, instance: str, url: str, label: str | None, **fields: Any) -> None:
     """Register URL for INSTANCE's events.
 
@@ -118,8 +115,7 @@ def set_(client: Client, instance: str, url: str, label: str | None, **fields: A
 @click.option("--all-kinds", is_flag=True, help="Every kind of event.")
 @click.option("--enabled/--disabled", default=None, help="Whether it gets events.")
 @field_options(defaults=False)
-@server_options
-@json_option
+@call_options
 def update(
     client: Client,
     instance: str,
@@ -142,8 +138,7 @@ def update(
 @webhook.command()
 @of_registration
 @click.option("--backfill", is_flag=True, help="First send what it has missed since it was disabled.")
-@server_options
-@json_option
+@call_options
 def enable(client: Client, instance: str, label: str | None, backfill: bool) -> None:
     """Let a registration get events again.
 
@@ -183,8 +178,7 @@ def enable(client: Client, instance: str, label: str | None, backfill: bool) -> 
 
 @webhook.command()
 @of_registration
-@server_options
-@json_option
+@call_options
 def disable(client: Client, instance: str, label: str | None) -> None:
     """Stop sending events to a registration.
 
@@ -211,8 +205,7 @@ def _change(client: Client, instance: str, label: str | None, given: dict[str, A
 @instance_argument(required=False)
 @tag_option("Without INSTANCE: only of instances that carry this tag; repeatable, all must match.")
 @page_options("Registrations per page, without INSTANCE.")
-@server_options
-@table_options
+@table_call_options
 def list_(
     client: Client,
     instance: str | None,
@@ -249,8 +242,7 @@ def list_(
 
 @webhook.command()
 @of_registration
-@server_options
-@json_option
+@call_options
 def find(client: Client, instance: str, label: str | None) -> None:
     """Show a registration; exit code 1 if there is none."""
     stored = client.call("GET", "webhook", "find", instance, label)
@@ -300,8 +292,7 @@ def delete(client: Client, instance: str, label: str | None, yes: bool) -> None:
     callback=read_json,
     help="Its data: JSON, @FILE, or - for standard input.  [default: the example of the kind]",
 )
-@server_options
-@json_option
+@call_options
 def test(
     client: Client,
     instance: str,
@@ -343,8 +334,7 @@ def show_attempt(attempt: dict[str, Any]) -> None:
 
 @webhook.command()
 @of_registration
-@server_options
-@json_option
+@call_options
 def secret(client: Client, instance: str, label: str | None) -> None:
     """Print the secret that verifies deliveries.
 
@@ -355,8 +345,7 @@ def secret(client: Client, instance: str, label: str | None) -> None:
 
 @webhook.command("public-key")
 @of_registration
-@server_options
-@json_option
+@call_options
 def public_key(client: Client, instance: str, label: str | None) -> None:
     """Print the public key that verifies v1a signatures."""
     _show_secret(client.call("GET", "webhook", "publicKey", instance, label))
@@ -365,8 +354,7 @@ def public_key(client: Client, instance: str, label: str | None) -> None:
 @webhook.command("rotate-secret")
 @of_registration
 @add_options(options_of((GRACE,), {}).values())
-@server_options
-@json_option
+@call_options
 def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None) -> None:
     """Generate a new signing secret and print it.
 
@@ -416,8 +404,7 @@ def resume(client: Client, instance: str, label: str | None) -> None:
 @click.option("--dead", is_flag=True, help="Send its dead letters of that time again, too.")
 @click.option("--dry-run", is_flag=True, help="Only say how many events that would be.")
 @click.option("--cancel", is_flag=True, help="End the backfill that is under way.")
-@server_options
-@json_option
+@call_options
 def backfill(
     client: Client,
     instance: str,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, server_options, table_call_options
 from hookgw.command.failure import Failed
-from hookgw.command.output import Column, say, show_table, shown_as_json, table_options
+from hookgw.command.output import Column, say, show_table, shown_as_json
 
 COLUMNS = (
     Column("since", least=None, is_time=True),
@@ -22,8 +22,7 @@ def alerts() -> None:
 
 
 @alerts.command("list")
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client) -> None:
     """List the open alerts."""
     found = client.call("GET", "alerts", "list")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options, table_call_options
 from hookgw.command.field_options import add_options
 from hookgw.command.fields import read_json
 from hookgw.command.job import follow_aloud
@@ -16,7 +16,6 @@ from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
     data_text,
-    json_option,
     printable,
     say,
     show_fields,
@@ -24,7 +23,6 @@ from hookgw.command.output import (
     show_result,
     show_table,
     shown_as_json,
-    table_options,
     wants_json,
 )
 from hookgw.command.selection import finished_option, page_options, selection_options, time_options
@@ -81,8 +79,7 @@ list_options = add_options(
 @delivery.command("list")
 @click.option("--state", type=click.Choice([state.value for state in DeliveryState]), help="Only this state.")
 @list_options
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client, instance: str | None, tags: tuple[str, ...], **query: str | int | None) -> None:
     """List deliveries of INSTANCE, or of several, newest first."""
     _list(client, instance, tags, query, LISTED)
@@ -90,8 +87,7 @@ def list_(client: Client, instance: str | None, tags: tuple[str, ...], **query: 
 
 @delivery.command()
 @list_options
-@server_options
-@table_options
+@table_call_options
 def dead(client: Client, instance: str | None, tags: tuple[str, ...], **query: str | int | None) -> None:
     """List dead letters with the reason, newest first."""
     _list(client, instance, tags, {"state": "dead", **query}, LISTED_DEAD)
@@ -128,8 +124,7 @@ def _answer(attempt: dict[str, Any] | None) -> str | None:
 @delivery.command()
 @instance_argument()
 @click.argument("delivery_id", metavar="ID")
-@server_options
-@table_options
+@table_call_options
 def show(client: Client, instance: str, delivery_id: str) -> None:
     """Show a delivery with all its attempts.
 
@@ -189,8 +184,7 @@ def show(client: Client, instance: str, delivery_id: str) -> None:
     help="Send a new event with this data instead: JSON, @FILE, or - for standard input.",
 )
 @click.option("--url", metavar="URL", help="Send the event once to this URL, now, outside the lane.")
-@server_options
-@json_option
+@call_options
 def resend(
     client: Client, instance: str, delivery_id: str, data: msgspec.Raw | None, url: str | None
 ) -> None:
@@ -220,8 +214,7 @@ def resend(
 @time_options()
 @click.option("--dry-run", is_flag=True, help="Only count them, by instance and label.")
 @click.option("--yes", is_flag=True, help="Cancel without asking.")
-@server_options
-@json_option
+@call_options
 def cancel(
     client: Client,
     instance: str | None,

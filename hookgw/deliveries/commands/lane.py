@@ -6,17 +6,9 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, table_call_options
 from hookgw.command.names import tag_option
-from hookgw.command.output import (
-    Column,
-    say,
-    short_duration,
-    show_silent_nodes,
-    show_table,
-    shown_as_json,
-    table_options,
-)
+from hookgw.command.output import Column, say, short_duration, show_silent_nodes, show_table, shown_as_json
 
 COLUMNS = (
     Column("instance", least=10),
@@ -43,8 +35,7 @@ def lane() -> None:
 
 @lane.command("list")
 @tag_option("Only lanes of instances that carry this tag. Repeat it for more: all must match.")
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client, tags: tuple[str, ...]) -> None:
     """List the lanes with their state and backlog.
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options
 from hookgw.command.failure import Failed
 from hookgw.command.job import follow, follow_aloud
-from hookgw.command.output import json_option, show_result, shown_as_json
+from hookgw.command.output import show_result, shown_as_json
 from hookgw.command.selection import finished_option, selection_options, time_options
 from hookgw.deliveries.commands.selection import body_of, kinds_option, show_counts
 from hookgw.kernel.language import gettext as _
@@ -48,8 +48,7 @@ ShowProgress = Callable[[int, int], None]
 )
 @kinds_option
 @click.option("--dry-run", is_flag=True, help="Only count them, by instance and label.")
-@server_options
-@json_option
+@call_options
 def replay(
     client: Client,
     instance: str | None,

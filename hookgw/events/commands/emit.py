@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from hookgw.command.client import UNSENDABLE, Client, server_options
+from hookgw.command.client import UNSENDABLE, Client, call_options
 from hookgw.command.failure import Failed
 from hookgw.command.fields import read_json
 from hookgw.command.names import complete_kinds, instance_argument
-from hookgw.command.output import json_option, say, show_warnings, shown_as_json
+from hookgw.command.output import say, show_warnings, shown_as_json
 from hookgw.kernel.language import gettext as _
 
 NO_DATA = msgspec.Raw(b"{}")
@@ -32,8 +32,7 @@ NO_DATA = msgspec.Raw(b"{}")
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="Instead of EVENT: a file with one JSON event per line, or - for standard input.",
 )
-@server_options
-@json_option
+@call_options
 def emit(
     client: Client,
     instance: str,

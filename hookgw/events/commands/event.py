@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options, table_call_options
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
     data_text,
-    json_option,
     say,
     show_fields,
     show_next_page,
     show_table,
     show_warnings,
     shown_as_json,
-    table_options,
 )
 from hookgw.command.selection import page_options, selection_options, time_options
 from hookgw.kernel.language import gettext as _
@@ -49,8 +47,7 @@ def event() -> None:
 @instance_argument()
 @click.argument("remote_jid", metavar="REMOTE_JID")
 @click.option("--yes", is_flag=True, help="Erase without asking.")
-@server_options
-@json_option
+@call_options
 def erase(client: Client, instance: str, remote_jid: str, yes: bool) -> None:
     """Erase a person's data from INSTANCE's events.
 
@@ -102,8 +99,7 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool) -> None:
 @click.option("--id", "id", help="Only events about the message with this id of the network.")
 @click.option("--order", type=click.Choice(["newest", "oldest"]), help="Which come first; newest by default.")
 @page_options("Events per page.")
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client, instance: str | None, tags: tuple[str, ...], **query: str | int | None) -> None:
     """List events, whether a webhook wanted them or not.
 
@@ -135,8 +131,7 @@ def list_(client: Client, instance: str | None, tags: tuple[str, ...], **query: 
 @event.command()
 @instance_argument()
 @click.argument("event_id", metavar="ID")
-@server_options
-@table_options
+@table_call_options
 def find(client: Client, instance: str, event_id: str) -> None:
     """Show an event and the deliveries that it made."""
     found = client.call("GET", "event", "find", instance, event_id)

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import instance_argument, tag_option
-from hookgw.command.output import json_option, say, show_drawing, show_fields, show_json, wants_json
+from hookgw.command.output import say, show_drawing, show_fields, show_json, wants_json
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 from hookgw.records.connectors import ConnectionState
@@ -58,8 +58,7 @@ def number_of(one: dict[str, Any]) -> str | None:
 @click.command()
 @instance_argument("names", nargs=-1)
 @choice_options
-@server_options
-@json_option
+@call_options
 def connect(
     client: Client,
     names: tuple[str, ...],

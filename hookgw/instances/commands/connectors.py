@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, table_call_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import complete_connectors
-from hookgw.command.output import Column, say, show_json, show_table, shown_as_json, table_options, wants_json
+from hookgw.command.output import Column, say, show_json, show_table, shown_as_json, wants_json
 from hookgw.kernel.language import gettext as _
 
 _CONNECTORS = (
@@ -30,8 +30,7 @@ _OPTIONS = (
 @click.command()
 @click.argument("name", metavar="[CONNECTOR]", required=False, shell_complete=complete_connectors)
 @click.option("--find", is_flag=True, help="Look for servers of connectors beside the gateway.")
-@server_options
-@table_options
+@table_call_options
 def connectors(client: Client, name: str | None, find: bool) -> None:
     """List the connectors, or the options of one of them.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options, server_options, table_call_options
 from hookgw.command.failure import Failed
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_secret
@@ -17,7 +17,6 @@ from hookgw.command.names import complete_connectors, instance_argument, tag_opt
 from hookgw.command.output import (
     Column,
     ask_on_terminal,
-    json_option,
     say,
     show_fields,
     show_json,
@@ -26,7 +25,6 @@ from hookgw.command.output import (
     show_table,
     show_warnings,
     shown_as_json,
-    table_options,
     wants_json,
     yes_option,
 )
@@ -105,8 +103,7 @@ instance.add_command(connect)
 )
 @tag_option("Tag of the instance, for example tenant=acme. Repeat it for more.")
 @option_values
-@server_options
-@json_option
+@call_options
 def create(
     client: Client,
     name: str,
@@ -148,8 +145,7 @@ def create(
 
 @instance.command("list")
 @choice_options
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client, **choice: Any) -> None:
     """List the instances of the key, with accounts and backlogs.
 
@@ -193,8 +189,7 @@ def list_(client: Client, **choice: Any) -> None:
 
 @instance.command()
 @instance_argument("name")
-@server_options
-@json_option
+@call_options
 def state(client: Client, name: str) -> None:
     """Print the connection's state: open, connecting or close."""
     found = client.call("GET", "instance", "connectionState", name)
@@ -207,8 +202,7 @@ def state(client: Client, name: str) -> None:
 @instance.command("ingest-url")
 @instance_argument("name")
 @click.option("--rotate", is_flag=True, help="Make a new URL first; the old one ends at once.")
-@server_options
-@json_option
+@call_options
 def ingest_url(client: Client, name: str, rotate: bool) -> None:
     """Print the URL at which the network calls hookgw for an instance.
 
@@ -240,8 +234,7 @@ def ingest_url(client: Client, name: str, rotate: bool) -> None:
 @instance_argument("name")
 @option_values
 @click.option("--unset", multiple=True, metavar="NAME", help="Option to remove. Repeat it for more.")
-@server_options
-@json_option
+@call_options
 def options(client: Client, name: str, options: dict[str, Any], unset: tuple[str, ...]) -> None:
     """Print the options of the instance's connector, or change some.
 
@@ -272,8 +265,7 @@ def options(client: Client, name: str, options: dict[str, Any], unset: tuple[str
 @instance_argument("name")
 @tag_option("Tag that it has from now on, for example tenant=acme. Repeat it for more.")
 @click.option("--none", "removes", is_flag=True, help="Remove all tags.")
-@server_options
-@json_option
+@call_options
 def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool) -> None:
     """Print the instance's tags, or replace all of them.
 
@@ -301,8 +293,7 @@ def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool) -> Non
 
 @instance.command()
 @instance_argument("name")
-@server_options
-@json_option
+@call_options
 def logout(client: Client, name: str) -> None:
     """End the instance's connection. It stays ended until `hookgw instance connect`."""
     done = client.call("DELETE", "instance", "logout", name)
@@ -320,8 +311,7 @@ def logout(client: Client, name: str) -> None:
     callback=_read_options,
     help="Setting to change, for example rejectCall:=true or msgCall='No calls'. Repeat it for more.",
 )
-@server_options
-@json_option
+@call_options
 def settings(client: Client, name: str, settings: dict[str, Any]) -> None:
     """Print the settings of the instance's account, or change some."""
     warnings = {}
@@ -338,8 +328,7 @@ def settings(client: Client, name: str, settings: dict[str, Any]) -> None:
 
 @instance.command()
 @instance_argument("name")
-@server_options
-@json_option
+@call_options
 def restart(client: Client, name: str) -> None:
     """Restart the instance's connection; print its state."""
     found = client.call("POST", "instance", "restart", name)

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options
 from hookgw.command.failure import Failed, ServerUnavailable
-from hookgw.command.output import json_option, say, show_json, wants_json
+from hookgw.command.output import say, show_json, wants_json
 from hookgw.command.target import check_key, key_from_file, read_secret_line
 from hookgw.instances.evolution.plan import LEAST_KEY, Action, Existing, Planned, plan_import
 from hookgw.instances.evolution.source import SourceInstance, read_file, read_server, write_file
@@ -77,8 +77,7 @@ def import_() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write what Evolution API has to this new file, keys included, and do nothing else.",
 )
-@server_options
-@json_option
+@call_options
 def evolution(
     client: Client,
     source: str,

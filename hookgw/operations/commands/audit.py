@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, table_call_options
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, show_next_page, show_table, shown_as_json, table_options
+from hookgw.command.output import Column, show_next_page, show_table, shown_as_json
 from hookgw.command.selection import page_options, time_options
 
 COLUMNS = (
@@ -31,8 +31,7 @@ def audit() -> None:
 @click.option("--action", help="Only this action, for example key.create, or all of a resource: key.")
 @time_options("Only changes since a time, or since 10m, 2h, 3d ago.", "Only changes until then.")
 @page_options("Changes per page.")
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client, instance: str | None, **query: str | int | None) -> None:
     """List changes, newest first.
 

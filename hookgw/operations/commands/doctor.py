@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, call_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, json_option, say, show_table, shown_as_json
+from hookgw.command.output import Column, say, show_table, shown_as_json
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 
@@ -26,8 +26,7 @@ _REFUSES = (401, 403)
 @click.option(
     "--no-test", is_flag=True, help="Send no test event to the webhooks of INSTANCE: only connect to them."
 )
-@server_options
-@json_option
+@call_options
 def doctor(client: Client, instance: str | None, no_test: bool) -> None:
     """Find out why nothing arrives, and what to do.
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import Client, table_call_options
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, say, short_duration, show_table, shown_as_json, table_options
+from hookgw.command.output import Column, say, short_duration, show_table, shown_as_json
 from hookgw.kernel.language import gettext as _
 from hookgw.records.figures import Span
 
@@ -38,8 +38,7 @@ COLUMNS = (
     show_default=True,
     help="How far back.",
 )
-@server_options
-@table_options
+@table_call_options
 def figures(client: Client, instance: str | None, webhook: str | None, tag: str | None, span: str) -> None:
     """Show what became of events and deliveries over time.
 

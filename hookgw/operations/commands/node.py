@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from hookgw.command.client import Client, server_options
-from hookgw.command.output import Column, show_table, shown_as_json, table_options
+from hookgw.command.client import Client, table_call_options
+from hookgw.command.output import Column, show_table, shown_as_json
 
 COLUMNS = (
     Column("node", least=10),
@@ -22,8 +22,7 @@ def node() -> None:
 
 
 @node.command("list")
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client) -> None:
     """List the nodes, and how many of the 256 shards each holds.
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, server_options
-from hookgw.command.output import Column, say, show_table, shown_as_json, table_options
+from hookgw.command.client import Client, server_options, table_call_options
+from hookgw.command.output import Column, say, show_table, shown_as_json
 from hookgw.kernel.language import gettext as _
 
 COLUMNS = (
@@ -28,8 +28,7 @@ def problem() -> None:
 
 
 @problem.command("list")
-@server_options
-@table_options
+@table_call_options
 def list_(client: Client) -> None:
     """List what is wrong now, what loses most first.
 
