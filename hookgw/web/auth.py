@@ -73,10 +73,6 @@ async def authorize(
 
     The exchange gets the holder and the check of the key, and is counted for the holder's instance.
 
-    Args:
-        need: what the route needs.
-        variables: the names in its path.
-
     Raises:
         Unauthorized: the request has no key, an unknown one, or more than one.
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.

@@ -45,12 +45,8 @@ logger = structlog.get_logger("hookgw.evolution")
 class Connection:
     """What a run of an instance shares with its calls.
 
-    Args:
-        session: of the instance.
-        state: what earlier runs have kept.
-
     Attributes:
-        state: as given.
+        state: what earlier runs have kept.
         options, client: of the instance; ``None`` if its options are wrong.
         reported: the state of the connection, as it was reported last.
         closed: set once the connection was reported as closed.

@@ -104,11 +104,7 @@ class Connectors(Collaborator):
         self._is_stopping = False
 
     def keep(self, names: Collection[str]) -> None:
-        """Remove the connectors of plugins that were switched off; before :meth:`run`.
-
-        Args:
-            names: of those that are left.
-        """
+        """Remove all connectors but these, before :meth:`run`: their plugins were switched off."""
         self._connectors = {name: one for name, one in self._connectors.items() if name in names}
 
     async def run(
