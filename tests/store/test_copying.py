@@ -279,11 +279,13 @@ async def test_what_is_there_is_not_overwritten(path: Path, server: Server) -> N
         to_database(path.with_name("none.db"), server)
 
 
-async def test_a_storage_in_use_is_not_copied(path: Path, server: Server) -> None:
+async def test_a_storage_in_use_is_not_copied(path: Path, server: Server, postgres: PostgresServer) -> None:
     async with open_store(path, clock=Clock()), open_database(server, clock=Clock()) as store:
         with pytest.raises(StartError, match="in use"):
             to_database(path, server)
         await store.members.join("a", "")
+        beats = f"UPDATE {server.schema}.nodes SET heartbeat_at = heartbeat_at + interval '1 h'"
+        postgres.execute(beats)  # it sends no other
         with pytest.raises(StartError, match="The node a uses"):
             to_file(server, path.with_name("copy.db"))
 

@@ -83,11 +83,14 @@ async def test_nodes_with_both_keys_change_them_one_after_the_other(database: Se
     ],
 )
 async def test_records_stay_as_they_are_while_a_node_runs_that_would_mix_them(
-    database: Server, before: MasterKeys, after: MasterKeys, what: str
+    database: Server, connection: psycopg.Connection, before: MasterKeys, after: MasterKeys, what: str
 ) -> None:
     async with open_store(database, clock=Clock(), keys=before) as running:
         await running.members.join("node-a", "")
         await running.put_value("a", 1)
+        connection.execute(
+            "UPDATE nodes SET heartbeat_at = heartbeat_at + interval '1 h'"
+        )  # it sends no other
         with pytest.raises(StartError, match=f"are to be {what}, and nodes run .*: node-a"):
             await check(database, after)
         await running.put_value("b", 2)
