@@ -13,6 +13,7 @@ from tests.public.postgresql import PostgresqlStore, Server, open_store
 from tests.public.records import FIRST, Instance
 from tests.public.store import ConnectorState, RecordsChanged
 from tests.store.support import LANE, delivered, to
+from tests.support.postgres import PostgresServer
 
 STATE = ConnectorState(instance="shop", instance_id="1", state_json=b"1")
 SHOP = Instance(name="shop", id="1")
@@ -91,7 +92,7 @@ async def test_a_removed_node_stores_nothing_of_its_connectors_and_changes_nothi
 
 
 async def test_the_events_of_a_connector_need_the_shard_also_without_a_state(
-    database: Server, connection: Connection
+    database: Server, connection: Connection, postgres: PostgresServer
 ) -> None:
     async with opened(database) as a:
         await a.members.claim()
@@ -99,8 +100,11 @@ async def test_the_events_of_a_connector_need_the_shard_also_without_a_state(
         assert await a.append(to("e1"), epoch=epoch) == [True]
         # Frozen, found dead, and replaced.
         connection.execute("UPDATE nodes SET heartbeat_at = heartbeat_at - interval '1 h'")
-        async with opened(database, "b") as b:
+        runs = f"SELECT 1 FROM pg_stat_activity WHERE pid = {a.writer.backend}"
+        async with opened(Server(postgres.url(), database.schema), "b") as b:
             assert 5 in await b.members.claim()
+            while postgres.execute(runs):  # noqa: ASYNC110 -- the server ends it when it can
+                await trio.sleep(0.01)
             refused = []
 
             async def raise_event() -> None:
