@@ -32,7 +32,7 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
 @pytest.fixture
 async def gateway(tmp_path: Path, synapse: Synapse) -> AsyncIterator[Gateway]:
     """A gateway that may connect to the homeserver."""
-    with trio.fail_after(150):
+    with trio.fail_after(250):
         async with running_gateway(tmp_path, {"matrix": {"servers": [synapse.url]}}) as gateway:
             yield gateway
 

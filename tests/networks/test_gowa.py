@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 @asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[tuple[Gateway, FakeGowa]]:
     """Run a gateway and a GOWA server for the length of the block."""
-    with trio.fail_after(110):
+    with trio.fail_after(250):
         async with httpx.AsyncClient(trust_env=False, timeout=10) as http, trio.open_nursery() as nursery:
             gowa = FakeGowa(partial(post_over_http, http), nursery)
             config = Config()

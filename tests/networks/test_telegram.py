@@ -57,7 +57,7 @@ class World:
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     api = BotApi()
-    with trio.fail_after(90):
+    with trio.fail_after(250):
         async with serving(api, speed=100) as url:
             plugins = {"telegram": {"base_url": url, "servers": [url]}}
             # Whatever hookgw logs at most has no token in it, and each event is valid.

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 async def running(folder: Path, *servers: str) -> AsyncIterator[tuple[Gateway, FakeWaha]]:
     """Run a gateway and a WAHA server for the length of the block; ``servers`` are listed, too."""
     limits = httpx.Limits(max_connections=20)
-    with trio.fail_after(80):
+    with trio.fail_after(250):
         async with (
             httpx.AsyncClient(trust_env=False, timeout=30, limits=limits) as http,
             trio.open_nursery() as nursery,

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.networks, pytest.mark.timeout(300)]
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     kinds = {"ORDER_CREATED": "An order was placed.", "ORDER_PAID": "An order was paid."}
-    with trio.fail_after(90):
+    with trio.fail_after(250):
         async with running_gateway(tmp_path, {"webhook": {"kinds": kinds}}) as gateway:
             yield gateway
 

@@ -133,7 +133,7 @@ async def gateway_at(folder: Path, url: str) -> AsyncIterator[Gateway]:
 
 @pytest.fixture
 async def meta(graph: Graph) -> AsyncIterator[tuple[Server, str]]:
-    with trio.fail_after(100):
+    with trio.fail_after(250):
         async with running_server(graph) as (server, url):
             yield server, url
 
