@@ -32,6 +32,7 @@ class PluginTasks:
         self._on_one_node = dict(core.hooks.background("hookgw_run_on_one_node"))
         self._held: set[str] = set()
         self._running: dict[str, _Running] = {}
+        self._is_suspended = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run them until :meth:`stop`."""
@@ -70,11 +71,25 @@ class PluginTasks:
         if self._nursery is None:
             return  # before the start, which begins with it; or after the end
         running = self._running[plugin] = _Running()
+        if self._is_suspended:
+            running.suspend()
         self._nursery.start_soon(
             running.run,
             partial(self._supervise, plugin, self._on_one_node[plugin]),
             name=f"hookgw_run_on_one_node of {plugin}",
         )
+
+    def suspend(self) -> None:
+        """Cancel the tasks that run on one node, because another node may start them. They do not wait."""
+        self._is_suspended = True
+        for running in self._running.values():
+            running.suspend()
+
+    def unsuspend(self) -> None:
+        """Start again what :meth:`suspend` has cancelled, and was not left meanwhile."""
+        self._is_suspended = False
+        for running in self._running.values():
+            running.resumed.set()
 
     async def leave(self, shards: Collection[int]) -> None:
         """Cancel the tasks of these shards that run on one node, and wait until they have ended."""
@@ -98,10 +113,24 @@ class _Running:
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
         self.ended = trio.Event()
+        self.resumed = trio.Event()
+        self.resumed.set()
+        self._turn = trio.CancelScope()
+
+    def suspend(self) -> None:
+        """Cancel the work until ``resumed`` is set."""
+        self.resumed = trio.Event()
+        self._turn.cancel()
 
     async def run(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
             with self.scope:
-                await work()
+                while True:
+                    while not self.resumed.is_set():  # suspended once more by the time that this runs
+                        await self.resumed.wait()
+                    with trio.CancelScope() as self._turn:
+                        await work()
+                    if not self._turn.cancel_called:
+                        break
         finally:
             self.ended.set()

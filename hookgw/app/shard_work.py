@@ -111,9 +111,11 @@ class ShardWork:
 
     def suspend(self) -> None:
         self._dispatcher.suspend()
+        self._plugins.suspend()
 
     def unsuspend(self) -> None:
         self._dispatcher.unsuspend()
+        self._plugins.unsuspend()
 
     async def seen(self, view: FleetView) -> None:
         await self._refresh.catch_up(view.version)

@@ -243,7 +243,7 @@ async def hookgw_run(gateway: PluginGateway) -> None:
 async def hookgw_run_on_one_node(gateway: PluginGateway) -> None:
     """Like ``hookgw_run``, but in a fleet on one node at a time.
 
-    It is cancelled before another node starts it, and has a moment to end. If a node is lost, another one
-    starts it once the lost one may no longer act; what that one still does after this, other than storing
-    records, hookgw cannot prevent.
+    It is cancelled before another node starts it, and has a moment to end: also on a node that cannot reach
+    the database for 3 s, where it starts again if no other node has taken over. What a node that was frozen
+    still does as it wakes, other than storing records, hookgw cannot prevent.
     """

@@ -16,7 +16,7 @@ from hookgw import Gateway, PluginGateway, hookimpl
 from hookgw.testing import answer, hang, open_receiver
 from tests.public.app import open_gateway
 from tests.public.config import Settings
-from tests.public.kernel import StartError
+from tests.public.kernel import StartError, StorageUnavailable
 from tests.public.plugins import Hooks, load_plugins
 from tests.public.records import JobKind, JobState, shard_of
 from tests.public.web import serve
@@ -454,7 +454,10 @@ async def test_a_node_without_a_url_stays_alone(
 async def test_what_runs_on_one_node_moves_with_its_shard(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
-    """It ends on the one before it begins on the other, which finds what the first has stored."""
+    """It ends on the one before it begins on the other, which finds what the first has stored.
+
+    So it does if the first node cannot reach the database, and so does not hear that others take over.
+    """
     # The first node gives the upper half to the second.
     plugin = next(name for name in map(str, range(99)) if shard_of(name) >= 128)
     log: list[tuple[str, str, Any]] = []
@@ -474,7 +477,7 @@ async def test_what_runs_on_one_node_moves_with_its_shard(
                 log.append((self._node, "ends", runs))
 
     @asynccontextmanager
-    async def counting(name: str) -> AsyncIterator[None]:
+    async def counting(name: str) -> AsyncIterator[Gateway]:
         settings = settings_of(postgres, schema, name, free_port())
         loaded = load_plugins(settings.plugins, base=tmp_path, extra={plugin: Counting(name)})
         async with (
@@ -482,8 +485,11 @@ async def test_what_runs_on_one_node_moves_with_its_shard(
             trio.open_nursery() as nursery,
         ):
             await nursery.start(serve, create_app(gateway), settings.server, None, lambda _: None)
-            yield
+            yield gateway
             nursery.cancel_scope.cancel()
+
+    async def away() -> None:
+        raise StorageUnavailable("The database is away.")
 
     async def until(count: int) -> None:
         with trio.fail_after(30):
@@ -492,9 +498,14 @@ async def test_what_runs_on_one_node_moves_with_its_shard(
 
     async with counting("a"):
         await until(1)
-        async with counting("b"):
+        async with counting("b") as b:
             await until(3)
-        await until(5)
+            with pytest.MonkeyPatch.context() as patch:
+                assert b.fleet is not None
+                patch.setattr(b.fleet.shared.members, "heartbeat", away)
+                await until(5)
+            await until(7)
+        await until(9)
     assert log == [
         ("a", "begins", 0),
         ("a", "ends", 0),
@@ -502,6 +513,10 @@ async def test_what_runs_on_one_node_moves_with_its_shard(
         ("b", "ends", 1),
         ("a", "begins", 2),
         ("a", "ends", 2),
+        ("b", "begins", 3),
+        ("b", "ends", 3),
+        ("a", "begins", 4),
+        ("a", "ends", 4),
     ]
 
 
