@@ -102,7 +102,13 @@ def read_yaml(text: str, expand: Expand = str, *, anchors: bool = False) -> Docu
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        return Document(None, {}, [Problem("", line, f"this is not YAML: {error.problem}.", column)], {}, {})
+        why = str(error.problem)
+        first = "".join(text.splitlines()[mark.line : mark.line + 1])[mark.column :][:1] if mark else ""
+        if first == "\t":
+            why = "a tab cannot begin a text: indent with spaces"
+        elif "cannot start any token" in why:
+            why = f"{first!r} cannot begin a text: write it in quotes"
+        return Document(None, {}, [Problem("", line, f"this is not YAML: {why}.", column)], {}, {})
     except yaml.YAMLError as error:
         # A control character in the text: this error has no line.
         problem = Problem("", None, f"this is not YAML: {str(error).splitlines()[0]}.")

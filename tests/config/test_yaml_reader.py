@@ -105,9 +105,10 @@ def test_an_empty_text_is_nothing(text: str) -> None:
         ("a: ! x\n", "a", 1, "tags such as"),
         ("a: 1\n---\nb: 2\n", "", 2, "a second document"),
         ("a: [1\nb: 2\n", "", 2, "this is not YAML"),
-        ("\tb: 2\n", "", 1, "this is not YAML"),
+        ("\tb: 2\n", "", 1, "a tab cannot begin a text: indent with spaces"),
+        ("a:\n  b: é\n \tc: 2\n", "", 3, "a tab cannot begin a text: indent with spaces"),
         ("a: 'x\n", "", 2, "this is not YAML"),
-        ("a: @x\n", "", 1, "this is not YAML"),
+        ("a: @x\n", "", 1, "'@' cannot begin a text: write it in quotes"),
         ("a: \x00\n", "", None, "this is not YAML"),
         ("a: \udcff\n", "", None, "this is not "),  # UTF-8, or YAML
     ],
