@@ -129,7 +129,8 @@ class BrowserSessions:
         ended.update(one for one in instead_of if one in self._sessions)
         if not begun.is_link:
             others = [one for one in self._sessions.values() if not one.is_link and one.id not in ended]
-            ended.update(_too_many([one for one in others if one.group == begun.group], MOST_SESSIONS))
+            group = begun.group
+            ended.update(_too_many([one for one in others if one.group == group], MOST_SESSIONS))
             if begun.portal is not None:
                 guests = [one for one in others if one.portal is not None and one.id not in ended]
                 ended.update(

@@ -77,9 +77,10 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
         return self.portal is not None and self.portal.is_link
 
     @property
-    def group(self) -> tuple[str, ...]:
+    def group(self) -> tuple[object, ...]:
         """Sessions of one group have a limit of their own, and do not end those of another."""
-        return self.key_hash, self.person, "" if self.portal is None else self.portal.group, str(self.is_link)
+        # The reach itself: each sign-in compares with all sessions, and Portal.group is a hash.
+        return self.key_hash, self.person, None if self.portal is None else self.portal.reach, self.is_link
 
     def has_ended(self, now: float) -> bool:
         """Return whether the session was unused for too long, or has reached its end."""
