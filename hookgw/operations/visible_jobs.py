@@ -48,9 +48,7 @@ class VisibleJobs:
         return seen
 
     async def find(self, principal: Principal, job_id: str) -> Job:
-        job = self._gateway.jobs.find(job_id)
-        if job is None:
-            job = next((one for one in await self._gateway.jobs.everywhere() if one.id == job_id), None)
+        job = await self._gateway.jobs.find_everywhere(job_id)
         # One answer for a job of another instance and for none: ids are random, and nobody learns of others.
         if job is None or not self._may_see(principal, job):
             raise NotFound.of("job.not_found", "There is no job {id!r}.", id=job_id[:64])
