@@ -319,6 +319,20 @@ def test_a_reply_quotes_and_a_forward_says_from_whom() -> None:
     assert "contextInfo" not in only("message", message(GROUP, text="Yes", reply_to_message=opened)).data
 
 
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ({"type": "user", "sender_user": ANA}, {"forwardedFrom": "Ana Silva"}),
+        ({"type": "chat", "sender_chat": GROUP}, {"forwardedFrom": "Team"}),
+        ({"type": "channel", "chat": CHANNEL}, {"forwardedFrom": "News"}),
+        ({"type": "of_the_future"}, {}),
+    ],
+)
+def test_where_a_message_was_forwarded_from(origin: dict[str, Any], name: dict[str, str]) -> None:
+    data = only("message", message(text="x", forward_origin=origin)).data
+    assert data["contextInfo"] == {"isForwarded": True, **name}
+
+
 def test_posts_of_channels_have_the_channel_as_author() -> None:
     post = {"message_id": 3, "sender_chat": CHANNEL, "chat": CHANNEL, "date": 1, "text": "News!"}
     event = only("channel_post", post)
@@ -391,10 +405,20 @@ def test_reactions(old: Any, new: Any, shown: str) -> None:
         "id": "reaction-1000",
         "participant": "42",
     }
+    assert event.data["pushName"] == "Ana Silva"
+
+
+def test_who_reacted() -> None:
+    reaction = {"message_id": 10, "date": 5, "new_reaction": [{"type": "emoji", "emoji": "👍"}]}
+    private = only("message_reaction", {**reaction, "chat": PRIVATE, "user": ANA}).data
+    assert private["key"] == {"remoteJid": "42", "fromMe": False, "id": "reaction-1000"}
+    admin = only("message_reaction", {**reaction, "chat": GROUP, "actor_chat": GROUP}).data
+    assert (admin["key"]["participant"], admin["pushName"]) == ("-1001", "Team")
 
 
 def test_a_pressed_button() -> None:
-    keyboard = {"inline_keyboard": [[{"text": "Yes", "callback_data": "y"}], "broken"]}
+    buttons = [{"text": "Yes", "callback_data": "y"}, {"text": "No", "callback_data": "n"}]
+    keyboard = {"inline_keyboard": [buttons, "broken"]}
     shown = message(GROUP, text="Sure?", reply_markup=keyboard)
     event = only("callback_query", {"id": "q1", "from": ANA, "message": shown, "data": "y"})
     assert event.data["message"] == {
@@ -405,6 +429,8 @@ def test_a_pressed_button() -> None:
     assert event.data["messageTimestamp"] == 5
     without_chat = only("callback_query", {"id": "q2", "from": ANA, "data": "y"})
     assert without_chat.data["key"] == {"remoteJid": "42", "fromMe": False, "id": "q2"}
+    assert without_chat.data["pushName"] == "Ana Silva"
+    assert "contextInfo" not in without_chat.data
 
 
 def change(old: str, new: str, chat: dict[str, Any] = GROUP, **more: Any) -> dict[str, Any]:
@@ -481,13 +507,28 @@ def test_groups_can_be_ignored() -> None:
 def test_what_hookgw_sent_is_no_new_message() -> None:
     post = {"message_id": 99, "chat": CHANNEL, "from": {"id": 7}, "date": 1, "text": "News!"}
     assert events("channel_post", post) == []
+    # What somebody else has sent with the bot's token is one.
+    other = only("channel_post", {**post, "message_id": 98}).data
+    assert (other["key"]["fromMe"], other["status"]) == (True, "SERVER_ACK")
+
+
+def test_what_hookgw_edited_is_no_second_event() -> None:
+    done: list[tuple[str, ...]] = [("edited", "42", "10", "new")]
+    for fields, count in (({"text": "new"}, 0), ({"photo": [FILE], "caption": "new"}, 0), ({"text": "a"}, 1)):
+        edited = message(**fields, edit_date=6)
+        assert len(events("edited_message", edited, has_done=lambda *what: what in done)) == count
 
 
 def test_what_hookgw_changed_in_a_business_account_is_no_second_event() -> None:
     own = {**message(text="b", business_connection_id="B1"), "message_id": 99}
     assert events("edited_business_message", own) == []
     deleted = {"business_connection_id": "B1", "chat": PRIVATE, "message_ids": [99, 98]}
-    assert [event.data["id"] for event in events("deleted_business_messages", deleted)] == ["98"]
+    assert only("deleted_business_messages", deleted).data == {
+        "remoteJid": "42@B1",
+        "fromMe": False,
+        "id": "98",
+        "status": "DELETED",
+    }
 
 
 @pytest.mark.parametrize("kind", ["inline_query", "poll_answer", "business_connection", "of_the_future"])
@@ -499,6 +540,25 @@ def test_updates_of_other_kinds_are_passed_on(kind: str) -> None:
 def test_an_update_that_cannot_be_read_is_passed_on(kind: str) -> None:
     assert_passed_on(kind, {"odd": True})
     assert_passed_on(kind, [7])
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("message", {"chat": PRIVATE, "text": "x"}),
+        ("message", {"message_id": 10, "text": "x"}),
+        ("deleted_business_messages", {"business_connection_id": "B", "message_ids": [1]}),
+        ("deleted_business_messages", {"chat": PRIVATE, "message_ids": []}),
+        ("message_reaction", {"chat": PRIVATE, "user": ANA, "new_reaction": []}),
+        ("message_reaction", {"message_id": 10, "user": ANA, "new_reaction": []}),
+        ("callback_query", {"from": ANA, "data": "y"}),
+        ("callback_query", {"id": "q1", "data": "y"}),
+        ("chat_member", {"chat": GROUP, "new_chat_member": {"status": "member"}}),
+        ("chat_member", {"new_chat_member": {"status": "member", "user": {"id": 43}}}),
+    ],
+)
+def test_an_update_that_lacks_a_part_is_passed_on(kind: str, content: dict[str, Any]) -> None:
+    assert_passed_on(kind, content)
 
 
 def test_unknown_news_of_groups_can_be_ignored() -> None:
