@@ -163,6 +163,8 @@ def test_reactions_edits_and_deletions() -> None:
     by_admin = {**revoked, "chat_id": GROUP, "from": BOB, "is_from_me": True, "revoked_from_me": False}
     [(_, data)] = data_of("message.revoked", by_admin)
     assert data == {**deleted, "remoteJid": GROUP}
+    [(_, data)] = data_of("message.revoked", {**by_admin, "revoked_from_me": True})
+    assert data == {**deleted, "remoteJid": GROUP, "fromMe": True, "participant": BOB}
 
     for_me = {"deleted_message_id": "A", "timestamp": TIME, "from": ANA, "chat_id": ANA, "was_from_me": False}
     [(kind, data)] = data_of("message.deleted", for_me)
@@ -330,6 +332,32 @@ def test_whatever_comes_is_an_event_or_nothing(event: str, payload: dict[str, An
 def test_whatever_the_report_is(event: Any, payload: Any, device: Any) -> None:
     envelope = {"event": event, "payload": payload, "device_id": device}
     translate(envelope, Account(media_url=link, report="r"), msgspec.json.encode(envelope))
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("message", {"chat_id": ANA}),
+        ("message.reaction", {"id": "A", "chat_id": ANA, "reaction": "👍"}),
+        ("message.reaction", {"reacted_message_id": "B", "reaction": "👍"}),
+        ("message.deleted", {"chat_id": ANA}),
+        ("message.deleted", {"deleted_message_id": "A"}),
+        ("message.ack", {"chat_id": ANA, "ids": ["A"], "receipt_type": "of the future"}),
+        ("chat_presence", {"chat_id": ANA, "from": ANA, "state": "of the future"}),
+        ("chat_presence", {"chat_id": ANA, "state": "composing"}),
+        ("chat_presence", {"from": ANA, "state": "composing"}),
+        ("group.participants", {"chat_id": GROUP, "type": "of the future", "jids": [ANA]}),
+        ("group.participants", {"chat_id": GROUP, "type": "join", "jids": []}),
+        ("group.participants", {"type": "join", "jids": [ANA]}),
+        ("label.association", {"label_id": "1", "labeled": True}),
+        ("label.association", {"chat_id": ANA, "labeled": True}),
+        ("call.offer", {"call_id": "A"}),
+        ("call.offer", {"from": ANA}),
+    ],
+)
+def test_a_report_that_lacks_a_part_is_passed_on(name: str, payload: dict[str, Any]) -> None:
+    value = {"network": "gowa", "name": name, "value": payload}
+    assert data_of(name, payload) == [("NETWORK_EVENT", value)]
 
 
 @pytest.mark.parametrize("name", [*_TRANSLATORS, "of.the.future"])

@@ -352,6 +352,7 @@ def test_replies_and_forwards() -> None:
     assert received(answer)["contextInfo"] == {"stanzaId": "wamid.ours", "participant": ME}
     passed_on = text_message("joke", context={"frequently_forwarded": True})
     assert received(passed_on)["contextInfo"] == {"isForwarded": True, "isFrequentlyForwarded": True}
+    assert received(text_message("hi", context={"forwarded": True}))["contextInfo"] == {"isForwarded": True}
     product = {"catalog_id": "1", "product_retailer_id": "2"}
     asked = received(text_message("this?", context={"id": "x", "referred_product": product}))
     assert asked["contextInfo"] == {"stanzaId": "x", "referredProduct": product}
@@ -430,6 +431,9 @@ def test_groups() -> None:
         "49222222@s.whatsapp.net",
     )
     assert first.event_id != second.event_id
+    assert "remoteJidAlt" not in first.data
+    [alone] = translated(notification(value(statuses=[{**members[0], "recipient_type": "individual"}])))
+    assert "participant" not in alone.data
 
 
 @pytest.mark.parametrize(
@@ -486,8 +490,19 @@ def test_an_unknown_status_is_passed_on() -> None:
 
 @pytest.mark.parametrize("word", ["captured", "pending", "failed"])
 def test_the_status_of_a_payment_is_none_of_a_message(word: str) -> None:
-    raw = status("wamid.1", word, type="payment", payment={"reference_id": "r", "amount": {"value": 1}})
-    assert unknown(value(statuses=[raw])) == [("statuses", raw)]
+    payment = {"reference_id": "r", "amount": {"value": 1}}
+    for more in ({"type": "payment", "payment": payment}, {"type": "payment"}, {"payment": payment}):
+        raw = status("wamid.1", word, **more)
+        assert unknown(value(statuses=[raw])) == [("statuses", raw)]
+
+
+def test_a_status_or_a_call_that_lacks_a_part_is_passed_on() -> None:
+    nobody = {"recipient_id": None, "recipient_user_id": None}
+    for raw in (status("", "read"), status("wamid.1", "read", **nobody)):
+        assert unknown(value(statuses=[raw])) == [("statuses", raw)]
+    call = {"id": "wacid.1", "from": CUSTOMER, "event": "connect"}
+    for odd in ({**call, "id": ""}, {**call, "from": None}, {**call, "event": "accept"}):
+        assert unknown(value(calls=[odd]), field="calls") == [("calls", odd)]
 
 
 def test_all_errors_of_a_status_are_told() -> None:
