@@ -38,6 +38,15 @@ _ADVICE = {
         "registration."
     ),
 }
+LATE = 5.0
+"""Seconds from the start of an attempt, after which a time limit of the receiver may have ended it."""
+TIME_LIMIT = (
+    "It took long, so a time limit there may have ended the work: raise it, or let the receiver answer "
+    "before it does the work."
+)
+# Pekko, Armeria, Sanic and Go's TimeoutHandler answer 503 then, others 408. A proxy answers 502 if a server
+# has killed its worker.
+_OF_TIME_LIMITS = frozenset({408, 502, 503, 504, 524})
 # A web app of Google Apps Script, which has worked on the request and shows its output there.
 _SCRIPT_OUTPUT = re.compile(r"https://script\.googleusercontent\.com(?=[/?#]|$)", re.IGNORECASE)
 # A page where people log in, which may well answer a POST with 200: never a URL to register. Its path says
@@ -56,16 +65,20 @@ def outcome_of_status(status: int) -> Outcome:
     return _SPECIAL.get(status, Outcome.FAILED)
 
 
-def describe_status(status: int, location: str | None) -> str | None:
+def describe_status(status: int, location: str | None, seconds: float = 0.0) -> str | None:
     """Return a sentence that says why a response is not a delivery; ``None`` for a 2xx.
 
     For a redirect it names the location, without user and password.
+
+    Args:
+        seconds: that the attempt took.
     """
     if 200 <= status <= 299:
         return None
     phrase = f"{status} {responses.get(status, '')}".rstrip()
     if not 300 <= status <= 399 or status == 304:  # which is about a cache, and has no target
-        return f"The receiver answered {phrase}{_ADVICE.get(status, '.')}"
+        error = f"The receiver answered {phrase}{_ADVICE.get(status, '.')}"
+        return f"{error} {TIME_LIMIT}" if seconds >= LATE and status in _OF_TIME_LIMITS else error
     # The receiver chooses this text and may make it long; the sentence is stored with every attempt.
     location = (location or "")[:512]
     if _SCRIPT_OUTPUT.match(location):

@@ -534,9 +534,10 @@ class DeliverySender:
         otherwise.
         """
         outcome, answer, error = outcome_of_status(response.status), response.body, None
+        duration = (trio.current_time() if ended_at is None else ended_at) - started_at
         request_head = response_headers = None
         if outcome is not DELIVERED_OUTCOME:
-            error = describe_status(response.status, response.header("location"))
+            error = describe_status(response.status, response.header("location"), duration)
             for statuses, page, advice in _PAGES:
                 if response.status in statuses and page.search(answer):
                     error = f"{error} {advice}"
@@ -550,7 +551,7 @@ class DeliverySender:
         return Attempt(
             number=number,
             at=wall,
-            duration=(trio.current_time() if ended_at is None else ended_at) - started_at,
+            duration=duration,
             outcome=outcome,
             status=response.status,
             error=error,

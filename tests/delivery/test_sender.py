@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, OutgoingDelivery, Registration, Response
-from hookgw.testing import Receiver, answer, hang, redirect
+from hookgw.testing import Answer, Receiver, answer, close, hang, redirect, reset
 from tests.public.concurrency import Clock
 from tests.public.delivery import MOST_BEGINNINGS as MOST_KEPT
 from tests.public.delivery import (
@@ -417,6 +417,52 @@ async def test_a_page_of_what_stands_in_the_way_is_named(
     hookgw_receiver.will(answer(status, page))
     result = await send(registration_for(hookgw_receiver.url))
     assert (result.attempt.error or "").endswith(f". {advice}")
+
+
+_TIME_LIMIT = (
+    "It took long, so a time limit there may have ended the work: raise it, or let the receiver answer "
+    "before it does the work."
+)
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (answer(503), "The receiver answered 503 Service Unavailable."),  # Pekko, Armeria, Sanic, Go
+        (answer(408), "The receiver answered 408 Request Timeout."),
+        (answer(502), "The receiver answered 502 Bad Gateway."),  # nginx, before PHP-FPM
+        (answer(504), "The receiver answered 504 Gateway Timeout."),
+        (close(), "The receiver closed the connection without responding."),  # Go with WriteTimeout
+        (reset(), "The receiver broke the connection without responding: Connection reset by peer."),
+    ],
+)
+async def test_what_a_time_limit_of_the_receiver_may_have_ended_says_so(
+    hookgw_receiver: Receiver, mock_clock: MockClock, end: Answer, error: str
+) -> None:
+    def work(seconds: float) -> Answer:
+        mock_clock.jump(seconds)
+        return end
+
+    hookgw_receiver.will(lambda _: work(4.9), lambda _: work(5.1))
+    registration = registration_for(hookgw_receiver.url)
+    soon = (await send(registration, timeout=30)).attempt.error
+    late = (await send(registration, timeout=30)).attempt.error
+    assert (soon or "").startswith(error)
+    assert "time limit" not in (soon or "")
+    assert late == f"{error} {_TIME_LIMIT}"
+
+
+@pytest.mark.parametrize("status", [429, 500, 404])
+async def test_another_late_status_says_nothing_of_a_time_limit(
+    hookgw_receiver: Receiver, mock_clock: MockClock, status: int
+) -> None:
+    def work() -> Answer:
+        mock_clock.jump(10)
+        return answer(status)
+
+    hookgw_receiver.will(lambda _: work())
+    result = await send(registration_for(hookgw_receiver.url), timeout=30)
+    assert "time limit" not in (result.attempt.error or "")
 
 
 async def test_the_same_words_with_another_status_advise_nothing(hookgw_receiver: Receiver) -> None:

@@ -27,6 +27,8 @@ def test_a_text_of_several_sentences_is_translated_one_by_one() -> None:
             "Out of paper. O destino respondeu 410 Gone. Ask them."
         )
         assert sentence_text("") == ""
+        late = sentence_text(describe_status(503, None, 20.0) or "")
+        assert late.startswith("O destino respondeu 503 Service Unavailable. Demorou muito, então um ")
 
 
 @pytest.mark.parametrize(

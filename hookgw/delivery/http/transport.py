@@ -47,6 +47,7 @@ from hookgw.delivery.http.errors import (
 )
 from hookgw.delivery.http.response import Response, decode_in_steps
 from hookgw.delivery.http.stream import PlainStream, Stream, TlsStream, open_tls
+from hookgw.delivery.outcome import LATE, TIME_LIMIT
 from hookgw.kernel.target_url import Target
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
@@ -208,13 +209,16 @@ class LaneTransport(httpx.AsyncBaseTransport):
                             deadlines.unwatch(connection)
                     return connection.response(started_at)
                 except (SendFailed, ResponseFailed, TlsFailed) as failure:
+                    is_silent = type(failure) is ResponseFailed and not connection.parser.started
+                    if is_silent and trio.current_time() - started_at >= LATE:
+                        failure.add(TIME_LIMIT)
+                    elif is_silent and is_new and first is None:
+                        failure.add(_MAY_BE_HTTP2 if is_tls else _MAY_BE_TLS)
                     if is_new:
                         # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the
                         # handshake.
                         if isinstance(failure, TlsFailed):
                             self.note_refused(failure)
-                        elif type(failure) is ResponseFailed and not (first or connection.parser.started):
-                            failure.add(_MAY_BE_HTTP2 if is_tls else _MAY_BE_TLS)
                         raise
                     # A byte of a response means that the receiver may have processed the request.
                     if connection.parser.started or trio.current_time() - started_at >= REPEAT_WITHIN:
