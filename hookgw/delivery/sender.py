@@ -120,8 +120,8 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         frozenset({404}),
         re.compile(rb"ERR_NGROK_3200|Faithfully yours, frp\.|\A404\Z"),
         (
-            "Its tunnel is closed, or nothing listens at the end of it: start that. If the tunnel has a new "
-            "URL then, register that."
+            "If a tunnel leads there, it is closed, or nothing listens at its end: start that. If the tunnel "
+            "has a new URL then, register that."
         ),
     ),
     # Express, and so Node-RED and NestJS.

@@ -59,7 +59,7 @@ class NoPlugins:
 
 KEPT_HEADS = 600
 CLOSED = (
-    "Its tunnel is closed, or nothing listens at the end of it: start that. "
+    "If a tunnel leads there, it is closed, or nothing listens at its end: start that. "
     "If the tunnel has a new URL then, register that."
 )
 RESPOND = (
@@ -98,6 +98,7 @@ async def send(
     hooks: NoPlugins | None = None,
     event: Event = EVENT,
     number: int = 1,
+    timeout: float = 5,  # noqa: ASYNC109
     networks: tuple[str, ...] = (),
 ) -> AttemptResult:
     sender = sender_with(hooks or NoPlugins())
@@ -115,7 +116,9 @@ async def send(
     )
     headers = await sender.prepare(delivery, body, template, number)
     async with transport(*networks) as lane:
-        return await sender.send(delivery, body, template, lane, number=number, timeout=5, headers=headers)
+        return await sender.send(
+            delivery, body, template, lane, number=number, timeout=timeout, headers=headers
+        )
 
 
 async def test_a_request_carries_envelope_signature_and_headers(hookgw_receiver: Receiver) -> None:
