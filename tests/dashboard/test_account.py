@@ -129,7 +129,7 @@ class TestChats:
         page = (await browser.get(f"{PAGE}/chats")).text
         assert chats(page) == ["5511911112222@s.whatsapp.net", ANA, GROUP]
         assert ">Ana</b>" in page
-        assert "You:</span> &lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert 'You:</span> <span dir="auto">&lt;script&gt;alert(1)&lt;/script&gt;' in page
         assert "Image, 120 KiB" in page
         assert "group</span>" in page
         assert f"chats?name={quote(ANA, safe='')}" in page
@@ -185,10 +185,10 @@ class TestChats:
         ]
         page = (await browser.get(f"{PAGE}/chats")).text
         assert chats(page) == [ANA]
-        assert 'class="last">new &lt;C&gt; <span class="quiet">edited</span>' in page
+        assert 'class="last"><span dir="auto">new &lt;C&gt; <span class="quiet">edited</span>' in page
         await write(gateway, ({"remoteJid": ANA, "id": "C"}, {}), kind="MESSAGES_DELETE")
         page = (await browser.get(f"{PAGE}/chats")).text
-        assert 'class="last"><span class="quiet">This message was deleted.</span>' in page
+        assert 'class="last"><span dir="auto"><span class="quiet">This message was deleted.</span>' in page
 
     async def test_a_change_of_a_message_on_an_earlier_page_says_so(
         self, browser: Browser, gateway: Gateway, loja1: str

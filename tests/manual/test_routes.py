@@ -25,7 +25,7 @@ FILES = {
     "docs/assets/manual.css": b"a {}",
     "docs/assets/search.json": b"{}",
 }
-NAMES = ("theme.js", "manual.js", "search.js", "icon.svg")
+NAMES = ("theme.js", "manual.js", "search.js", "icon.svg", "clipboard.js")
 
 
 @pytest.fixture(autouse=True)
