@@ -193,11 +193,8 @@ class Jobs:
 
     async def find_everywhere(self, job_id: str) -> Job | None:
         """Return a job of this node, or of another one if it is in the store."""
-        found = self.find(job_id)
-        if found is None and self._store.shared is not None:
-            # By its id: whoever waits for its end asks each second, and there may be tens of thousands.
-            found = (await self._store.load_jobs([job_id])).get(job_id)
-        return found
+        # By its id: whoever waits for its end asks each second, and there may be tens of thousands.
+        return self.find(job_id) or (await self._store.load_jobs([job_id])).get(job_id)
 
     def new(self, kind: JobKind, instance: str, **more: object) -> Job:
         """Return a job of this moment, on behalf of the current task's actor."""
