@@ -169,11 +169,12 @@ class LazyGroup(click.Group):
             command = next((word for word in given if word in COMMANDS), None)
             if command is None:
                 raise
-            raise click.UsageError(
-                f"No such option {error.option_name!r}. Options of a command come after it: "
-                f"hookgw {command} … {error.option_name}.",
-                error.ctx,
-            ) from error
+            told = _(
+                "No such option {option}. Options of a command come after it: hookgw {command} … {option}.",
+                option=error.option_name,
+                command=command,
+            )
+            raise click.UsageError(told, error.ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
