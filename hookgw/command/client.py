@@ -54,6 +54,8 @@ UNAVAILABLE = frozenset(
     }
 )
 """Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
+_OF_WHAT_WAS_CHOSEN = ("instance.name_taken", "key.value_unusable", "token.unusable")
+"""What is refused with 403, and is not the fault of the key that was sent."""
 
 
 Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
@@ -168,7 +170,7 @@ class Client:
         except ValueError as error:
             raise failure(_no_json_message(self._server, response)) from error
         if not response.is_success or VERSION not in response.headers:
-            refusal = failure(*_error_messages(response, value), *self._advice(response))
+            refusal = failure(*_error_messages(response, value), *self._advice(response, value))
             refusal.status = response.status_code
             raise refusal
         cursor = response.headers.get(CURSOR)
@@ -178,7 +180,7 @@ class Client:
             self.silent_nodes = self.silent_nodes or silent
         return value
 
-    def _advice(self, response: httpx.Response) -> list[str]:
+    def _advice(self, response: httpx.Response, value: Any) -> list[str]:
         """Return what to check: the address if another server responded, or the key that was refused."""
         if VERSION not in response.headers:
             return [
@@ -194,7 +196,11 @@ class Client:
                 self._key or _("No key was sent."),
                 _("Set the key with HOOKGW_KEY, --key-file or a profile."),
             ]
-        return [self._key] if response.status_code == HTTPStatus.FORBIDDEN and self._key else []
+        if response.status_code != HTTPStatus.FORBIDDEN or not self._key:
+            return []
+        given = _error_in(value).get("errors")
+        ids = [one.get("id") for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+        return [] if any(one in _OF_WHAT_WAS_CHOSEN for one in ids) else [self._key]
 
     def now(self) -> float:
         """Ask the gateway for its time, in seconds since the epoch. This machine's clock may be wrong.
@@ -388,23 +394,28 @@ def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> s
 
 
 def _error_messages(response: httpx.Response, value: Any) -> list[str]:
-    # A proxy before hookgw may answer with JSON of another shape: trust nothing about it.
-    error = value.get("response") if isinstance(value, dict) else None
-    lines = error.get("message") if isinstance(error, dict) else None
+    error = _error_in(value)
+    lines = error.get("message")
     lines = lines if isinstance(lines, list) else []
     # With server.compatibility: evolution, messages about fields are a list in the list.
     nested = [one for line in lines for one in (line if isinstance(line, list) else [line])]
-    ids = error.get("errors") if isinstance(error, dict) else None
+    ids = error.get("errors")
     if not isinstance(ids, list) or len(ids) != len(nested):
         ids = [None] * len(nested)  # of an earlier version
     # Beside sentences, there are numbers that the network does not know.
     messages = [_local(one, given) for one, given in zip(nested, ids, strict=True) if isinstance(one, str)]
-    if isinstance(error, dict) and isinstance(error.get("code"), str):
+    if isinstance(error.get("code"), str):
         messages.append(_("The network's code is {code}.", code=error["code"]))
     wait = response.headers.get("retry-after", "")
     if response.status_code == HTTPStatus.TOO_MANY_REQUESTS and wait.isdecimal():
         messages.append(_("Retry in {seconds} s.", seconds=wait))
     return messages or [f"{response.status_code} {response.reason_phrase}"]
+
+
+def _error_in(value: Any) -> dict[str, Any]:
+    # A proxy before hookgw may answer with JSON of another shape: trust nothing about it.
+    error = value.get("response") if isinstance(value, dict) else None
+    return error if isinstance(error, dict) else {}
 
 
 def _local(sentence: str, given: Any) -> str:

@@ -97,6 +97,10 @@ def error_of(status: int, *messages: str) -> Answer:
             ),
         ),
         (
+            says({"response": {"message": ["No."], "errors": [{"id": "key.foreign", "values": {}}]}}, 403),
+            "No.\nThe key (3 characters) was sent, from this command.",
+        ),
+        (
             answer(
                 429,
                 b'{"response": {"message": ["Too many requests."]}}',
@@ -128,6 +132,15 @@ async def test_error_responses_become_messages(given: Answer, said: str) -> None
             await call(receiver, "GET", "lane", "list")
     assert said in caught.value.message
     assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize("id_", ["instance.name_taken", "key.value_unusable", "token.unusable"])
+async def test_a_name_or_a_value_that_cannot_be_had_is_not_the_keys_fault(id_: str) -> None:
+    refused = says({"response": {"message": ["Choose another."], "errors": [{"id": id_}]}}, 403)
+    async with open_receiver(default=refused) as receiver:
+        with pytest.raises(Failed) as caught:
+            await call(receiver, "POST", "instance", "create")
+    assert caught.value.message == "Choose another."
 
 
 async def test_a_refused_connection_says_what_to_do() -> None:
