@@ -48,6 +48,8 @@ MOST_PARTS_KEPT = 10_000
 """The most parts of jobs that are kept after their end, the newest ones: a job over all instances has
 thousands, and each takes half a kilobyte. A hundred of each instance were 100 MB after a hundred jobs over
 1,800 instances."""
+READ_BY_ID = 1_000
+"""Jobs of other nodes from which on all jobs of the store are read."""
 PRUNE_EVERY = 600.0
 """Seconds between two looks at the age of finished jobs."""
 LONGEST_WAIT = 60.0
@@ -137,6 +139,8 @@ class Jobs:
         self._finished: dict[str, Job] = {}
         # The same jobs, in the order of their ends: of each instance, and all parts.
         self._kept: dict[str, deque[Job]] = {}
+        # What other nodes have ended, as far as somebody has looked.
+        self._ended_elsewhere: dict[str, Job] = {}
         # Among all jobs: twenty at once must not take twenty times as much of the disk as one. In turn among
         # instances: one of them has a job for each registration that it disables.
         self._disk: Share[WaitingClaim] = Share(1, ratio=1)
@@ -187,9 +191,16 @@ class Jobs:
         """Return the jobs of this node, and those of others that are in the store, the newest first."""
         if self._store.shared is None:
             return self.all()  # the store has no others, and is not read for a page that looks each second
-        found = await self._store.load_jobs()
-        found.update((job.id, job) for job in self.all())
-        return sorted(found.values(), key=lambda job: job.started, reverse=True)
+        ids = await self._store.job_ids()
+        own = {job.id: job for job in self.all()}
+        # A page looks each second, and there may be tens of thousands: what has ended elsewhere is read once.
+        unknown = ids - own.keys() - self._ended_elsewhere.keys()
+        known = dict(self._ended_elsewhere)
+        if unknown:
+            known |= await self._store.load_jobs(unknown if len(unknown) < READ_BY_ID else None)
+        found = {id_: job for id_, job in known.items() if id_ in ids and id_ not in own}
+        self._ended_elsewhere = {id_: job for id_, job in found.items() if not job.is_running}
+        return sorted([*own.values(), *found.values()], key=lambda job: job.started, reverse=True)
 
     async def find_everywhere(self, job_id: str) -> Job | None:
         """Return a job of this node, or of another one if it is in the store."""

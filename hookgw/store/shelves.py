@@ -165,6 +165,9 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
 
         await self._commits.call(remove)
 
+    async def job_ids(self) -> frozenset[str]:
+        return await self._read(lambda shelves: frozenset(shelves.jobs))
+
     async def load_jobs(self, job_ids: Collection[str] | None = None) -> dict[str, Job]:
         return await self._read(lambda shelves: shelves.jobs.load(job_ids))
 
@@ -350,7 +353,8 @@ class Table(MutableMapping[bytes, bytes]):
             raise KeyError(key)
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter([key for key, _ in self.rows()])
+        rows = self._execute("SELECT key FROM shelves WHERE shelf = ? ORDER BY key").fetchall()
+        return iter([bytes(row[0]) for row in rows])
 
     def __len__(self) -> int:
         return int(self._execute("SELECT count(*) FROM shelves WHERE shelf = ?").fetchone()[0])

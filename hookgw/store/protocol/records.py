@@ -80,6 +80,9 @@ class Records(Protocol):
         self, registration_id: str, *, job: Job | None = None, audit: Sequence[AuditEntry] = ()
     ) -> None: ...
 
+    async def job_ids(self) -> frozenset[str]:
+        """Return the ids of all jobs, none of which is read."""
+
     async def load_jobs(self, job_ids: Collection[str] | None = None) -> dict[str, Job]:
         """Return all jobs by id, or those of these ids that there are: at most some thousands."""
 

@@ -229,6 +229,9 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
                 patch.setattr(asked.gateway.jobs, "everywhere", None)  # not all jobs are read for one
                 assert (await asked.call("GET", f"/job/find/{elsewhere.id}"))["state"] == "done"
                 await asked.call("GET", "/job/find/job_unknown", status=404)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(asked.gateway.store, "load_jobs", None)  # what has ended is read once
+                assert elsewhere.id in [job["id"] for job in await asked.call("GET", "/job/list")]
         # Refusals pass through, and what an owner says of a body.
         name, key = next(iter(made.items()))
         for asked in (a, b):

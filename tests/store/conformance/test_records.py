@@ -87,6 +87,7 @@ async def test_jobs_can_be_read_by_their_ids(store: Store) -> None:
     assert await store.load_jobs() == jobs
     assert await store.load_jobs({"job_2", "job_0", "gone"}) == {one: jobs[one] for one in ("job_0", "job_2")}
     assert await store.load_jobs([]) == {}
+    assert await store.job_ids() == jobs.keys()
     assert len(await store.load_jobs([*jobs, *(f"gone_{n}" for n in range(2_000))])) == 3
 
 
