@@ -120,7 +120,8 @@ async def test_a_late_failure_changes_nothing_about_the_next_attempt(
     await run_into_the_deadline(hookgw_gateway, hookgw_receiver, event)
     hookgw_clock.jump(TOOK - TIMEOUT)
     with trio.fail_after(1000):
-        while hookgw_gateway.gateway.lanes()[0].last_error != f"The receiver answered {phrase(status)}":
+        said = f"The receiver answered {phrase(status)}"
+        while not (hookgw_gateway.gateway.lanes()[0].last_error or "").startswith(said):
             await hookgw_gateway.settled()
             if status == 302:
                 break
