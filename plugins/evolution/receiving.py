@@ -12,7 +12,7 @@ import structlog
 import trio
 
 from hookgw import EventLeftOut, Invalid, NetworkRefused, NewEvent, TooLarge, jids_of
-from hookgw.connectors import attach_file, decode_json, mapping, network_event, text
+from hookgw.connectors import Recent, attach_file, decode_json, mapping, network_event, text
 
 from .client import Client
 from .connection import Connection
@@ -32,7 +32,7 @@ _SLOW_FOR = 60.0
 KEY_TIME = 5.0
 """Seconds to look up the messages of edits, and of statuses without a chat."""
 _MOST_CHATS = 1_000
-"""Chats whose names are remembered, so that not each of their statuses is looked up."""
+"""Chats whose names are remembered, and messages without one, so that not each status is looked up."""
 _MOST_FILES = 10
 """They are in memory at a time, and each fits into an event."""
 _MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
@@ -65,7 +65,8 @@ class Receiver:
         self._waiting: list[_Request] = []
         self._unknown: set[str] = set()
         self._slow_until = float("-inf")
-        self._chats: dict[str, dict[str, str]] = {}
+        self._chats: Recent[str, dict[str, str]] = Recent(_MOST_CHATS)
+        self._without_chat: Recent[str, bool] = Recent(_MOST_CHATS)
 
     async def take(self, body: bytes, path: str) -> None:
         """Store the events of a request; those of requests that arrived before are stored before.
@@ -296,17 +297,20 @@ class Receiver:
             self._slow_until = trio.current_time() + _SLOW_FOR
 
     async def _put_chat(self, client: Client, status: dict[str, Any]) -> None:
-        cut = status["remoteJid"]
-        if cut not in self._chats:
-            names = jids_of(await stored_key(client, status["keyId"]))
-            named = [name for name in names if name.partition("@")[0] == cut][:1]
-            # Without a message, Evolution API does not store any: it is not asked again for this chat.
-            self._chats[cut] = {"remoteJid": named[0]} if named else {}
-            if named and named[0] != names[0]:
-                self._chats[cut]["remoteJidAlt"] = names[0]
-            if len(self._chats) > _MOST_CHATS:
-                del self._chats[next(iter(self._chats))]
-        status |= self._chats[cut]
+        cut, message = status["remoteJid"], status["keyId"]
+        chat = self._chats.get(cut)
+        if chat is None and not self._without_chat.get(message):
+            names = jids_of(await stored_key(client, message))
+            found = next((name for name in names if name.partition("@")[0] == cut), None)
+            if found is None:
+                # Evolution API may store no messages, or not yet this one: the chat's next one is looked up.
+                self._without_chat.put(message, True)
+                return
+            chat = {"remoteJid": found}
+            if found != names[0]:
+                chat["remoteJidAlt"] = names[0]
+            self._chats.put(cut, chat)
+        status |= chat or {}
 
     async def _put_file(self, event: NewEvent, size: int, seconds: float) -> None:
         client = self.connection.client

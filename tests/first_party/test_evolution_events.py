@@ -341,6 +341,12 @@ async def test_a_status_whose_message_is_not_known_comes_as_it_is(
             assert await taking(evolution.envelope("shop", "messages.update", cut)) == 200
             assert session.events[-1].data == cut
     assert len(evolution.calls_of("POST chat/findMessages")) == 2
+    # One that was stored too late, or is gone, hides none of the chat's others.
+    mine = evolution.message("5511988887777@s.whatsapp.net", {"conversation": "hi"}, from_me=True)
+    evolution.store("shop", mine)
+    cut = {**whole, "keyId": mine["key"]["id"], "remoteJid": "5511988887777"}
+    assert await taking(evolution.envelope("shop", "messages.update", cut)) == 200
+    assert session.events[-1].data["remoteJid"] == "5511988887777@s.whatsapp.net"
 
 
 async def test_a_long_list_becomes_several_events(
