@@ -193,7 +193,7 @@ class Jobs:
             return self.all()  # the store has no others, and is not read for a page that looks each second
         ids = await self._store.job_ids()
         own = {job.id: job for job in self.all()}
-        # A page looks each second, and there may be tens of thousands: what has ended elsewhere is read once.
+        # A page looks each second, and tens of thousands may be stored: what ended elsewhere is read once.
         unknown = ids - own.keys() - self._ended_elsewhere.keys()
         known = dict(self._ended_elsewhere)
         if unknown:
@@ -204,7 +204,7 @@ class Jobs:
 
     async def find_everywhere(self, job_id: str) -> Job | None:
         """Return a job of this node, or of another one if it is in the store."""
-        # By its id: whoever waits for its end asks each second, and there may be tens of thousands.
+        # By its id: a client that waits for the end asks each second, and tens of thousands may be stored.
         return self.find(job_id) or (await self._store.load_jobs([job_id])).get(job_id)
 
     def new(self, kind: JobKind, instance: str, **more: object) -> Job:

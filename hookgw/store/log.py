@@ -521,7 +521,7 @@ class SteppedLog(Generic[C, Tx]):
             removed += await self._commits.call(remove)
             total -= size
             await trio.sleep(PRUNE_REST)
-        # Found beside the commits: it means to look at all runs.
+        # Found beside the commits, because it looks at all runs.
         while empty := await self._background.run(partial(self._sql.empty_runs, most=FORGOTTEN_RUNS)):
             await self._commits.call(partial(self._sql.forget_runs, runs=empty))
             await trio.sleep(PRUNE_REST)

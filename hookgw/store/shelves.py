@@ -32,7 +32,7 @@ from hookgw.store.records import ConnectorState
 T = TypeVar("T")
 
 REMOVED_AT_ONCE = 500
-"""Records that one statement removes, and one commit of those that may be very many."""
+"""The most records that one statement removes; of jobs and sessions, also the most of one commit."""
 
 
 def place_of(shelf: str, key: bytes) -> bytes:
