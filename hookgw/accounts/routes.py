@@ -170,21 +170,10 @@ class ApplyRoutes(RouteGroup):
 
 
 def _read_flags(*names: str) -> dict[str, bool]:
-    # A misspelt dryRun must not change everything.
     values = dict.fromkeys(names, False)
     problems = []
     for name, given in request.args.items():
-        if name not in values:
-            known = " and ".join(names)
-            problems.append(
-                Sentence(
-                    "query.unknown_of_call",
-                    "{name!r} in the query is not known; this call has {known}.",
-                    name=name[:64],
-                    known=known,
-                )
-            )
-        elif (truth := truth_of(given)) is None:  # some mean true by ?dryRun alone
+        if (truth := truth_of(given)) is None:  # some mean true by ?dryRun alone
             problems.append(Sentence("query.not_boolean", "{name} must be true or false.", name=name))
         else:
             values[name] = truth

@@ -16,6 +16,8 @@ from hookgw.web.openapi.describe import Parameter, filter_of, operation_of
 
 _LISTS = ("/list", "/list/<instance>", "/figures/find", "/figures/find/<instance>")
 """How the routes of lists end; figures would count everything, too, if a filter were ignored."""
+_APPLY = "/apply"
+"""A misspelt dryRun must not change everything."""
 _LABELLED = ("/webhook/", "/delivery/pull/", "/delivery/ack/")
 """How the routes begin that exist with a label at the end, too."""
 _SELECTING = (
@@ -50,9 +52,10 @@ def page_of(entries: str, **cursor: str) -> tuple[Parameter, Parameter]:
 
 
 def install_query_check(app: QuartTrio) -> None:
-    """Refuse parameters that a list does not declare in its ``describes``, and repeated ones.
+    """Refuse parameters that a list or a DELETE does not declare in its ``describes``, and repeated ones.
 
-    If a misspelled filter were ignored, the list would show everything.
+    If a misspelled filter were ignored, the list would show everything, and the DELETE would remove another
+    thing than was meant.
     """
 
     @app.before_request
@@ -62,9 +65,10 @@ def install_query_check(app: QuartTrio) -> None:
             return
         if not rule.rule.endswith(_LISTS):
             _refuse_misplaced(rule.rule)
-            return
+            if request.method != "DELETE" and rule.rule != _APPLY:
+                return
         operation = operation_of(app.view_functions[rule.endpoint])
-        if operation is None:  # a plugin's list, which may read what it likes
+        if operation is None:  # a plugin's route, which may read what it likes
             return
         parameters = [parameter for parameter in operation.query if parameter.place == "query"]
         known = [parameter.name for parameter in parameters]
@@ -117,12 +121,12 @@ def _unknown(name: str, known: list[str]) -> Sentence:
     if not known:
         return Sentence(
             "query.no_parameters",
-            "{name!r} in the query is not known; this list has no parameters.",
+            "{name!r} in the query is not known; this call has no parameters.",
             name=name[:64],
         )
     return Sentence(
         "query.unknown",
-        "{name!r} in the query is not known; this list has {known}.",
+        "{name!r} in the query is not known; this call has {known}.",
         name=name[:64],
         known=", ".join(known),
     )

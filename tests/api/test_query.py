@@ -1,4 +1,4 @@
-"""What lists do with parameters that they do not know."""
+"""What lists and deletions do with parameters that they do not know."""
 
 import httpx
 import pytest
@@ -54,7 +54,7 @@ async def test_every_list_declares_its_parameters_and_refuses_others(
         ("state=dead&state=pending", ["state is given 2 times in the query; give it once."]),
         (
             "q=1&limit=0",
-            [f"'q' in the query is not known; this list has {', '.join(FILTERS)}."],
+            [f"'q' in the query is not known; this call has {', '.join(FILTERS)}."],
         ),
     ],
 )
@@ -68,8 +68,35 @@ async def test_the_message_says_what_to_write(
 
 async def test_a_list_without_parameters_says_so(client: httpx.AsyncClient) -> None:
     response = await client.get(f"/key/list?{'x' * 5000}=1")
-    assert shape_of(response) == [f"{'x' * 64!r} in the query is not known; this list has no parameters."]
+    assert shape_of(response) == [f"{'x' * 64!r} in the query is not known; this call has no parameters."]
     assert len(shape_of(await client.get("/key/list?" + "&".join(f"p{n}" for n in range(50))))) == 10
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        (
+            "/instance/delete/loja1?webhook=crm",
+            "'webhook' in the query is not known; this call has no parameters.",
+        ),
+        (
+            "/instance/logout/loja1?label=crm",
+            "'label' in the query is not known; this call has no parameters.",
+        ),
+        ("/webhook/delete/loja1?name=crm", "'name' in the query is not known; this call has no parameters."),
+        (
+            "/key/delete/loja1/crm?name=other",
+            "'name' in the query is not known; this call has no parameters.",
+        ),
+    ],
+)
+async def test_a_deletion_takes_nothing_from_the_query(
+    client: httpx.AsyncClient, path: str, refused: str
+) -> None:
+    await client.post("/webhook/set/loja1", json={"url": "https://example.com/hook"})
+    response = await client.delete(path)
+    assert (response.status_code, shape_of(response)) == (400, [refused])
+    assert (await client.get("/webhook/find/loja1")).json()["url"] == "https://example.com/hook"
 
 
 async def test_the_key_comes_first(client: httpx.AsyncClient) -> None:
