@@ -53,17 +53,18 @@ def person_names(identifier: str) -> tuple[str, ...]:
 
     A phone number also stands there alone: the Cloud API writes people so (``"wa_id": "5511988887777"``), and
     its own ids of people (``"user_id": "US.13491208655302741918"``), and Twilio has ``whatsapp:`` before it.
-    So digits alone are taken for a phone number, too; of a network that has none, no payload has the plain
+    So do the digits of a ``…@lid``, in statuses from linked devices that an Evolution API 2.4 posts.
+    Digits alone are taken for a phone number; of a network that has none, no payload has the plain
     name.
     """
     if USER_ID.fullmatch(user := identifier.removesuffix(HIDDEN)):
         return user + HIDDEN, user
     number = identifier.removeprefix(_TWILIO).removeprefix("+")
     plain = number + NUMBER if number.isdecimal() else plain_jid(identifier)
-    user = plain.removesuffix(NUMBER)
-    if user == plain or not user.isdecimal():
+    user, _, server = plain.partition("@")
+    if not user.isdecimal() or server not in SPELLINGS:
         return (plain,)
-    return plain, user, f"+{user}", f"{_TWILIO}+{user}"
+    return (plain, user) if plain.endswith(HIDDEN) else (plain, user, f"+{user}", f"{_TWILIO}+{user}")
 
 
 class ChatFields(msgspec.Struct):

@@ -126,6 +126,23 @@ async def test_a_user_id_of_the_cloud_api_also_stands_alone(store: Store, identi
     assert sorted(await listed(store)) == ["a longer one", "a text"]
 
 
+@pytest.mark.parametrize("identifier", ["187654321098765@lid", "187654321098765:3@lid"])
+async def test_the_id_of_a_hidden_number_also_stands_alone(store: Store, identifier: str) -> None:
+    for name, data in {
+        "as an Evolution API 2.4 posts it": {"remoteJid": "187654321098765", "status": "READ"},
+        "the name of a member": {"presences": {"187654321098765": {}}},
+        "a device": {"key": {"participant": "187654321098765:12@lid"}},
+        "another spelling": {"key": {"remoteJid": "187654321098765@hosted.lid"}},
+        "the number of somebody": {"key": {"remoteJid": "187654321098765@s.whatsapp.net"}},
+        "the number of somebody, alone": {"to": "+187654321098765"},
+        "a longer one": {"remoteJid": "1876543210987651"},
+    }.items():
+        await store.append(to(name, data=json.dumps(data)))
+    await erase(store, identifier)
+    left = ["a longer one", "the number of somebody", "the number of somebody, alone"]
+    assert sorted(await listed(store)) == left
+
+
 async def test_escapes_in_the_payload_hide_nobody(store: Store) -> None:
     escaped = ANA.replace("@", "\\u0040")
     await store.append(to("e1", data=f'{{"remoteJid": "{escaped}"}}'))
