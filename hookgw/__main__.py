@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from hookgw.command.completing import end_silently
 from hookgw.command.garbage import spare_imports
 
-spare_imports()  # before anything large is imported
+# Before anything large is imported.
+spare_imports()
+end_silently()
 
 import threading  # noqa: E402
 from typing import Any  # noqa: E402

@@ -18,6 +18,7 @@ import yaml
 
 from hookgw.app.installed import installed_from
 from hookgw.command.failure import Failed
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import say
 
 _KEYS = {"HOOKGW_GLOBAL_KEY": 24, "WAHA_API_KEY": 24, "GRAFANA_PASSWORD": 12}
@@ -50,7 +51,7 @@ _WITHOUT_COMPOSE = """\
 """
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def init() -> None:
     """Prepare a folder in which one command starts everything."""
 

@@ -14,6 +14,7 @@ from hookgw._version import __version__
 from hookgw.app.installed import IS_BINARY, installed_from
 from hookgw.app.plugins import plugins
 from hookgw.command.failure import Failed
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import say
 from hookgw.kernel.schemes import RESERVED_SCHEMES
 
@@ -47,7 +48,7 @@ _DESTINATION = {
 }
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def plugin() -> None:
     """Begin a plugin, or list the plugins of the configuration."""
 

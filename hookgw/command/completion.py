@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from hookgw.command.completing import COMPLETE
 from hookgw.command.failure import Failed
-from hookgw.command.group import COMPLETE, main
+from hookgw.command.group import main
 from hookgw.command.output import show_drawing
 from hookgw.kernel.language import gettext as _
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hookgw._version import __version__
+from hookgw.command.completing import COMPLETE
 from hookgw.command.failure import Failed
 from hookgw.command.repeated import refuse_repeated
 from hookgw.kernel.errors import HookgwError
@@ -65,12 +66,19 @@ COMMANDS = {
 
 HIDDEN = frozenset({"send"})
 """Former names of commands, which work and are not shown."""
-COMPLETE = "_HOOKGW_COMPLETE"
-"""click's variable: a shell sets it when it asks which words may come next."""
 NOT_ON_WINDOWS = frozenset({"fcntl", "grp", "pwd", "resource", "termios"})
 """Modules of Python that Linux and macOS have. Commands that only call the API do without them."""
 PROFILE = "hookgw.profile"
 """Where the context of click has the profile that was named before the command."""
+_OTHER_WORDS = {
+    **dict.fromkeys(("describe", "get", "info", "inspect", "show", "view"), ("find", "list")),
+    **dict.fromkeys(("add", "new", "register"), ("create", "set")),
+    **dict.fromkeys(("change", "edit", "patch"), ("update", "set")),
+    **dict.fromkeys(("del", "delete", "remove", "rm"), ("delete", "revoke")),
+    "ls": ("list",),
+    "retry": ("resend",),
+}
+"""What commands of other programs are called, and what hookgw calls them."""
 
 
 def add_plugin_commands(group: click.Group) -> None:
@@ -81,7 +89,37 @@ def add_plugin_commands(group: click.Group) -> None:
     configuration.add_plugin_commands(group)
 
 
-class LazyGroup(click.Group):
+class CommandGroup(click.Group):
+    """A group that says which commands it has, and that has ``help`` as a command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # click knows only the commands that are loaded.
+        if self.get_command(ctx, args[0]) is None:
+            option = f"--{args[0]}"
+            if any(option in one.opts for one in self.get_params(ctx)):  # `help` and `version`
+                return self.resolve_command(ctx, [*args[1:], option])
+            if args[0][:1].isalnum():
+                ctx.fail(" ".join(self._unknown(ctx, args[0])))
+        return super().resolve_command(ctx, args)
+
+    def _unknown(self, ctx: click.Context, name: str) -> Iterator[str]:
+        from hookgw.kernel.nearest import nearest  # only for a mistake
+
+        known = [one for one in self.list_commands(ctx) if one not in HIDDEN]
+        meant = next((one for one in _OTHER_WORDS.get(name, ()) if one in known), None)
+        if meant is None and ctx.parent is not None and name in COMMANDS:
+            meant = f"{ctx.find_root().info_name} {name}"
+        meant = meant or nearest(name, known)
+        yield _("No such command {name}.", name=repr(name))
+        if meant is not None:
+            yield _("Did you mean {near}?", near=repr(meant))
+        if ctx.parent is not None:  # `hookgw` itself has too many for a sentence
+            yield _("There are: {names}.", names=", ".join(known))
+
+
+class LazyGroup(CommandGroup):
     """A group that imports a built-in command when it is called.
 
     A :class:`~hookgw.kernel.errors.HookgwError` raised by a command ends the process with exit code 1 and its
@@ -125,22 +163,6 @@ class LazyGroup(click.Group):
             command = found
         refuse_repeated(command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        # click knows only the commands that are loaded.
-        if self.get_command(ctx, args[0]) is None:
-            option = f"--{args[0]}"
-            if any(option in one.opts for one in self.get_params(ctx)):  # `help` and `version`
-                return self.resolve_command(ctx, [*args[1:], option])
-            from hookgw.kernel.nearest import nearest  # only for a mistake
-
-            shown = [name for name in self.list_commands(ctx) if name not in HIDDEN]
-            near = nearest(args[0], shown)
-            if near and args[0][:1].isalnum():
-                ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
-        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         # Names alone: with their help, pressing Tab would import every command, which takes a second.

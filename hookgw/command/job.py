@@ -11,6 +11,7 @@ import click
 
 from hookgw.command.client import Client, call_options, server_options, table_call_options
 from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import (
     Column,
     json_option,
@@ -41,7 +42,7 @@ COLUMNS = {
 """The columns of a list, by the field of a job."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def job() -> None:
     """Show work that takes longer than a call.
 

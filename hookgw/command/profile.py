@@ -11,6 +11,7 @@ import msgspec
 
 from hookgw.command.client import Client
 from hookgw.command.failure import Failed
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import Column, say, show_table, shown_as_json, table_options
 from hookgw.command.profiles import (
     NoHome,
@@ -26,7 +27,7 @@ from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import with_masked_user
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def profile() -> None:
     """Name gateways, with their addresses and keys.
 

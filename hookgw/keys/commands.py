@@ -10,6 +10,7 @@ import click
 from hookgw.command.client import Client, call_options, server_options, table_call_options
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_moment
+from hookgw.command.group import CommandGroup
 from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
 from hookgw.command.output import (
     Column,
@@ -47,7 +48,7 @@ LISTED = {
 """The columns of a list, by the field of a key."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def key() -> None:
     """Create, list and revoke API keys.
 

@@ -8,13 +8,14 @@ import click
 
 from hookgw.command.client import Client, call_options
 from hookgw.command.field_options import add_options, body_of, options_of
+from hookgw.command.group import CommandGroup
 from hookgw.command.names import tag_option, tags_of
 from hookgw.command.output import say, shown_as_json
 from hookgw.keys.commands import instances_option, rights_option
 from hookgw.keys.portal_fields import PORTAL_FIELDS
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def portal() -> None:
     """Make links that show somebody their accounts, without a key."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from hookgw.command.client import Client, call_options
+from hookgw.command.group import CommandGroup
 from hookgw.command.names import instance_argument
 from hookgw.command.output import say, shown_as_json
 from hookgw.connectors import guess_mimetype
@@ -18,7 +19,7 @@ from hookgw.kernel.language import gettext as _
 KINDS = ("image", "video", "audio", "document", "sticker")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def message() -> None:
     """Send messages through an instance's connector."""
 

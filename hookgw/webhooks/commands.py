@@ -11,6 +11,7 @@ from hookgw.command.client import Client, call_options, server_options, table_ca
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.field_options import Decorator, Special, add_options, body_of, options_of
 from hookgw.command.fields import read_headers, read_json, read_secret
+from hookgw.command.group import CommandGroup
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument, kinds_option, label_option, tag_option
 from hookgw.command.output import (
@@ -65,7 +66,7 @@ of_registration = add_options((instance_argument(), label_option))
 """Adds the instance and the label of a registration."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def webhook() -> None:
     """Set, change, list, test and delete registrations."""
 

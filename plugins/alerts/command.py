@@ -6,6 +6,7 @@ import click
 
 from hookgw.command.client import Client, server_options, table_call_options
 from hookgw.command.failure import Failed
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import Column, say, show_table, shown_as_json
 
 COLUMNS = (
@@ -16,7 +17,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def alerts() -> None:
     """Show open alerts, and try the channels of alerts."""
 

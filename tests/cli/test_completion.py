@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,15 @@ def test_bash_completes_a_command(tmp_path: Path) -> None:
     environ = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", BASH], env=environ, capture_output=True, text=True, timeout=60)
     assert done.stdout == "list\n", done.stderr
+
+
+INTERRUPTED = "import hookgw.__main__, signal; signal.raise_signal(signal.SIGINT)"
+
+
+def test_ctrl_c_ends_a_completion_without_a_word() -> None:
+    environ = os.environ | {COMPLETE: "bash_complete"}
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], env=environ, capture_output=True)
+    assert (done.stdout, done.stderr, done.returncode) == (b"", b"", -signal.SIGINT)
 
 
 def test_a_hidden_command_is_not_completed() -> None:

@@ -182,11 +182,47 @@ def test_a_mistyped_command_gets_a_suggestion(typed: str, meant: str) -> None:
     assert "Did you mean" not in run("xyzzy").stderr
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("event emit", "Did you mean 'hookgw emit'? There are: erase, find, list."),
+        ("webhook get", "Did you mean 'find'? There are: backfill, delete, "),
+        ("webhook ls", "Did you mean 'list'? There are: backfill, delete, "),
+        ("key delete", "Did you mean 'revoke'? There are: create, list, revoke."),
+        ("instance resart", "Did you mean 'restart'? There are: connect, create, "),
+        ("import waha", "There are: evolution."),
+        ("alerts xyzzy", "There are: list, test."),
+    ],
+)
+def test_an_unknown_command_of_a_group_is_told_which_there_are(typed: str, hint: str) -> None:
+    result = click.testing.CliRunner().invoke(group.main, typed.split(), prog_name="hookgw")
+    assert result.exit_code == 2
+    assert f"No such command '{typed.split()[-1]}'. {hint}" in result.stderr
+
+
+def test_each_group_is_of_that_kind() -> None:
+    def groups(command: click.Command) -> Iterator[click.Group]:
+        if isinstance(command, click.Group):
+            yield command
+            for name in command.list_commands(context):
+                yield from groups(command.get_command(context, name) or command)
+
+    context = click.Context(group.main)
+    found = [*groups(group.main)]
+    assert len(found) > 10
+    assert {type(one) for one in found} == {group.LazyGroup, group.CommandGroup}
+
+
 @pytest.mark.parametrize("typed", ["help", "help instance", "help instance create"])
 def test_help_is_a_command_too(typed: str) -> None:
     result = run(*typed.split())
     assert result.exit_code == 0, result.stderr
     assert result.stdout == run(*typed.split()[1:], "--help").stdout
+
+
+def test_help_is_a_command_of_each_group() -> None:
+    assert run("instance", "help").stdout == run("instance", "--help").stdout
+    assert run("instance", "help", "create").stdout == run("instance", "create", "--help").stdout
 
 
 def test_the_version_is_a_command_too() -> None:

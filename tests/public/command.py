@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hookgw.command.client import *
+from hookgw.command.completing import *
 from hookgw.command.configuration import *
 from hookgw.command.failure import *
 from hookgw.command.field_options import *

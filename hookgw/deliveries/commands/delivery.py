@@ -11,6 +11,7 @@ import msgspec
 from hookgw.command.client import Client, call_options, table_call_options
 from hookgw.command.field_options import add_options
 from hookgw.command.fields import read_json
+from hookgw.command.group import CommandGroup
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
@@ -57,7 +58,7 @@ SHOWN = 200
 """Characters of an answer in a list."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def delivery() -> None:
     """List, inspect, cancel and resend deliveries."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hookgw.command.client import Client, table_call_options
+from hookgw.command.group import CommandGroup
 from hookgw.command.names import tag_option
 from hookgw.command.output import Column, say, short_duration, show_silent_nodes, show_table, shown_as_json
 
@@ -28,7 +29,7 @@ HELD = Column("held back", least=None, right=True)
 """Only if a lane has deliveries that wait for an older transaction in the database."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def lane() -> None:
     """Show the lanes: the in-order queues of registrations."""
 

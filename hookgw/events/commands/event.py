@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hookgw.command.client import Client, call_options, table_call_options
+from hookgw.command.group import CommandGroup
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
@@ -38,7 +39,7 @@ _DELIVERED = {
 }
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def event() -> None:
     """List, find and erase what is in the event log."""
 

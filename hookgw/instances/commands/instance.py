@@ -12,6 +12,7 @@ from hookgw.command.client import Client, call_options, server_options, table_ca
 from hookgw.command.failure import Failed
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_secret
+from hookgw.command.group import CommandGroup
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_connectors, instance_argument, tag_option, tags_of
 from hookgw.command.output import (
@@ -82,7 +83,7 @@ option_values = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def instance() -> None:
     """Create, connect and delete instances (messaging accounts)."""
 

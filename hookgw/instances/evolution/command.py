@@ -13,6 +13,7 @@ import click
 
 from hookgw.command.client import Client, call_options
 from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import say, show_json, wants_json
 from hookgw.command.target import check_key, key_from_file, read_secret_line
 from hookgw.instances.evolution.plan import LEAST_KEY, Action, Existing, Planned, plan_import
@@ -37,7 +38,7 @@ def _read_names(_ctx: click.Context, _param: click.Parameter, values: tuple[str,
     return names
 
 
-@click.group("import")
+@click.group("import", cls=CommandGroup)
 def import_() -> None:
     """Take over what another gateway has."""
 

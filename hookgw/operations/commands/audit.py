@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hookgw.command.client import Client, table_call_options
+from hookgw.command.group import CommandGroup
 from hookgw.command.names import instance_argument
 from hookgw.command.output import Column, show_next_page, show_table, shown_as_json
 from hookgw.command.selection import page_options, time_options
@@ -21,7 +22,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def audit() -> None:
     """Show who changed what, and when."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hookgw.command.client import Client, table_call_options
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import Column, show_table, shown_as_json
 
 COLUMNS = (
@@ -16,7 +17,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def node() -> None:
     """Show the nodes that share a database."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hookgw.command.client import Client, server_options, table_call_options
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import Column, say, show_table, shown_as_json
 from hookgw.kernel.language import gettext as _
 
@@ -22,7 +23,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def problem() -> None:
     """Show what is wrong now, by its cause, and mute it."""
 

@@ -12,6 +12,7 @@ import click
 
 from hookgw.command.configuration import config_option, read_settings
 from hookgw.command.failure import Failed
+from hookgw.command.group import CommandGroup
 from hookgw.command.output import Column, json_option, say, show_fields, show_table, shown_as_json
 from hookgw.kernel.language import gettext as _
 from hookgw.operations.commands.backup import progress_bar
@@ -39,7 +40,7 @@ def _read_place(_ctx: click.Context, _param: click.Parameter, value: str) -> str
     return value
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def storage() -> None:
     """Check, measure, compact and copy what is stored.
 
