@@ -171,9 +171,9 @@ class Jobs:
         Args:
             stored: as they were read before anybody could begin jobs of their instances here, or end them.
         """
-        for job in sorted(stored, key=lambda job: job.started):
+        for job in sorted((job for job in stored if job.is_running), key=lambda job: job.started):
             is_known = job.id in self._running or job.id in self._finished
-            if job.is_running and not is_known and self._nursery is not None:
+            if not is_known and self._nursery is not None:
                 running = self._add(RunningJob(job, is_stored=True, is_resumed=True))
                 if job.parent is None:  # a part that begins is taken up, too
                     logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from hookgw.core.access import reaches
 from hookgw.kernel.errors import Conflict, NotFound
 from hookgw.records.api_keys import Principal
@@ -19,6 +21,9 @@ _ACTIONS = {
     JobOrder.RESUME: AuditAction.JOB_RESUME,
     JobOrder.CANCEL: AuditAction.JOB_CANCEL,
 }
+
+_AT_ONCE = 1_000
+"""Jobs that are looked at in one step. Tens of thousands may be kept, and a page looks each second."""
 
 
 def orders_for(job: Job) -> list[JobOrder]:
@@ -42,9 +47,13 @@ class VisibleJobs:
         A job over several instances has a part for each. For a global key, parts are left out, unless those
         of one ``parent`` are asked for.
         """
-        seen = [job for job in await self._gateway.jobs.everywhere() if self._may_see(principal, job)]
-        if parent is not None or principal.is_global:
-            seen = [job for job in seen if job.parent == parent]
+        shows_parts = parent is None and not principal.is_global
+        seen = []
+        for number, job in enumerate(await self._gateway.jobs.everywhere(), 1):
+            if (shows_parts or job.parent == parent) and self._may_see(principal, job):
+                seen.append(job)
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
         return seen
 
     async def find(self, principal: Principal, job_id: str) -> Job:

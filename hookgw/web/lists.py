@@ -6,8 +6,9 @@ A tenant decides how long the entries of its lists are, and a slow client how lo
 from __future__ import annotations
 
 import base64
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -71,7 +72,7 @@ async def first_of(entries: Iterable[T], present: Callable[[T], Any], most: int 
 
 async def array(
     entries: Sequence[T],
-    place: Callable[[T], Sequence[str | float]],
+    place: Callable[[T], tuple[str | float, ...]],
     present: Callable[[T], Any],
     most: int | None = None,
 ) -> Response:
@@ -87,15 +88,16 @@ async def array(
     """
     given = request.args.get("cursor")
     after = read_cursor(given) if given else None
-    rest = sorted((([*place(one)], one) for one in entries), key=itemgetter(0))
+    found, begun = sorted(entries, key=place), 0
     try:
-        rest = [one for one in rest if after is None or one[0] > after]
+        if after is not None:
+            begun = bisect_right(found, after, key=lambda one: [*place(one)])
     except TypeError:
         raise wrong_cursor() from None
-    shown = await first_of((one for _, one in rest), present, most)
+    shown = await first_of(islice(found, begun, None), present, most)
     response = json_response(shown)
-    if len(shown) < len(rest):
-        response.headers[CURSOR] = make_cursor(rest[len(shown) - 1][0])
+    if (end := begun + len(shown)) < len(found):
+        response.headers[CURSOR] = make_cursor(place(found[end - 1]))
     return response
 
 

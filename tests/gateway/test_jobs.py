@@ -18,6 +18,7 @@ from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.public.concurrency import RETRY_WAITS, TaskFailed
 from tests.public.kernel import StorageUnavailable
+from tests.public.operations import VisibleJobs
 from tests.public.records import Actor, ActorKind, DeliverySelection, Job, JobKind, JobState, Principal
 from tests.public.webhooks import RegistrationChange
 from tests.support.disks import refuse
@@ -525,3 +526,29 @@ async def test_the_next_step_rests_and_not_the_job_that_has_ended(autojump_clock
         async with made.turn("bakery"):
             assert trio.current_time() == began + 0.5
         nursery.cancel_scope.cancel()
+
+
+class ManyJobs:
+    """What a list reads of a gateway, with very many jobs."""
+
+    def __init__(self) -> None:
+        self.jobs = self.registry = self
+
+    async def everywhere(self) -> list[Job]:
+        return [Job(id=f"job_{n}", kind=JobKind.REPLAY, instance="*", started=0.0) for n in range(5_000)]
+
+
+async def test_a_list_of_very_many_jobs_lets_others_run() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        listed = await VisibleJobs(cast("Any", ManyJobs())).list(Principal())
+        nursery.cancel_scope.cancel()
+    assert (len(listed), turns > 2) == (5_000, True)
