@@ -108,6 +108,19 @@ OVERFLOWING = """() => [...document.querySelectorAll("button, .button, th, summa
   .map((one) => one.textContent.trim())"""
 """Finds texts that do not fit into their button, or into the window."""
 
+BROKEN_WORDS = r"""() => [...document.querySelectorAll("table:not(.list) td[data-label]")].flatMap((cell) => {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), found = [];
+  for (let text = texts.nextNode(); text; text = texts.nextNode())
+    for (const word of text.data.matchAll(/\p{L}{2,14}(?![^\s,])/gu)) {
+      const range = new Range();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((one) => one.top)).size > 1) found.push(word[0]);
+    }
+  return found;
+})"""
+"""Finds words that go on in the next line of their cell."""
+
 
 @pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -124,6 +137,7 @@ def test_texts_fit_into_their_buttons(new_page: NewPage, server: Server, languag
             page.set_viewport_size({"width": width, "height": 900})
             wide = page.evaluate("document.documentElement.scrollWidth")
             problems += [f"{name} is {wide} pixels wide at {width}"] if wide > width else []
+            problems += [f"{name} breaks {word} at {width}" for word in page.evaluate(BROKEN_WORDS)]
     assert problems == []
     assert page.locator("html").get_attribute("lang") == language.replace("_", "-")
 
