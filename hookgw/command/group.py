@@ -71,7 +71,7 @@ NOT_ON_WINDOWS = frozenset({"fcntl", "grp", "pwd", "resource", "termios"})
 PROFILE = "hookgw.profile"
 """Where the context of click has the profile that was named before the command."""
 _OTHER_WORDS = {
-    **dict.fromkeys(("describe", "get", "info", "inspect", "show", "view"), ("find", "list")),
+    **dict.fromkeys(("describe", "find", "get", "info", "inspect", "show", "view"), ("find", "show", "list")),
     **dict.fromkeys(("add", "new", "register"), ("create", "set")),
     **dict.fromkeys(("change", "edit", "patch"), ("update", "set")),
     **dict.fromkeys(("del", "delete", "remove", "rm"), ("delete", "revoke")),

@@ -23,6 +23,7 @@ from hookgw.command.output import (
     shown_as_json,
     wants_json,
 )
+from hookgw.command.words import told
 from hookgw.kernel.language import gettext as _
 
 INTERVAL = 1.0
@@ -142,7 +143,14 @@ def follow(
         on_progress(found["done"])
         if found["state"] == "failed":
             done = f" after {found['done']:,} deliveries" if found.get("total") is None else ""
-            raise Failed(_("{job_id} failed{done}: {state}", job_id=job_id, done=done, state=found["error"]))
+            raise Failed(
+                _(
+                    "{job_id} failed{done}: {state}",
+                    job_id=job_id,
+                    done=done,
+                    state=told(found["error"] or ""),
+                )
+            )
         if found["state"] in ("done", "cancelled"):
             return found
         wait()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.kernel.language import N_, translated
+from hookgw.kernel.language import ENGLISH, N_, current_language, translated
 
 HEADINGS = frozenset(
     {
@@ -26,6 +26,8 @@ HEADINGS = frozenset(
 )
 _WITH_STATES = frozenset({"state", "status", "outcome", "last outcome", "loss"})
 """The headings of columns whose cells are words, not somebody's data."""
+_WITH_SENTENCES = frozenset({"error", "found", "last outcome", "problem", "reason"})
+"""Those of columns whose cells are sentences of the gateway."""
 
 
 def heading_text(heading: str) -> str:
@@ -33,4 +35,14 @@ def heading_text(heading: str) -> str:
 
 
 def cell_text(heading: str, cell: str) -> str:
-    return translated(cell) if heading in _WITH_STATES else cell
+    text = translated(cell) if heading in _WITH_STATES else cell
+    return told(text) if heading in _WITH_SENTENCES else text
+
+
+def told(text: str) -> str:
+    """Return sentences that the gateway has sent in English, in the reader's language."""
+    if current_language() == ENGLISH:
+        return text
+    from hookgw.records.told_sentences import sentence_text  # with msgspec: few commands need it
+
+    return sentence_text(text)

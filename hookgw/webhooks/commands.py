@@ -30,6 +30,7 @@ from hookgw.command.output import (
     yes_option,
 )
 from hookgw.command.selection import page_options, time_options
+from hookgw.command.words import told
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 from hookgw.webhooks.fields import FIELDS, GRACE
@@ -328,7 +329,7 @@ def show_attempt(attempt: dict[str, Any]) -> None:
         )
     if attempt["outcome"] != "delivered":
         raise Failed(
-            attempt.get("error")
+            told(attempt["error"] or "")
             or _("The event was not delivered (outcome: {outcome}).", outcome=attempt["outcome"])
         )
 

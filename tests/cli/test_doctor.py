@@ -85,3 +85,48 @@ async def test_a_wrong_clock_is_found(invoke: Invoke, server: Receiver) -> None:
     result = await invoke("doctor")
     assert result.exit_code == 1
     assert "s behind that of this one." in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (
+            "12 pending. The head, dlv_7, waits for 6s. Last answer: Cancelled by hookgw.",
+            "12 pendientes. La primera, dlv_7, espera desde hace 6s. Última respuesta: Cancelada por hookgw.",
+        ),
+        (
+            "Enabled, for 35 kinds: http://crm.example/, with a filter",
+            "Activado, para 35 tipos: http://crm.example/, con un filtro",
+        ),
+        ("Enabled, for CALL: http://crm.example/", "Activado, para CALL: http://crm.example/"),
+        ("100 or more in the last day.", "100 o más en el último día."),
+        ("The host has 2 addresses.", "El host tiene 2 direcciones."),
+        (
+            "3 webhooks are paused; this is one: deliveries wait, in order.",
+            "3 webhooks están en pausa; este es uno: las entregas esperan, en orden.",
+        ),
+        (
+            "The times of hookgw are 1m 5s ahead of the machine's clock.",
+            "Las horas de hookgw van 1m 5s por delante respecto al reloj de la máquina.",
+        ),
+        ("Events are refused: no room is left.", "Los eventos se rechazan: no queda espacio."),
+        (
+            "A signed test event was not delivered. The outcome is failed. It said: no way",
+            "Un evento de prueba firmado no se entregó. El resultado es failed. Dijo: no way",
+        ),
+        ("Said by a plugin alone.", "Said by a plugin alone."),
+    ],
+)
+async def test_what_is_found_is_in_the_language_of_the_terminal(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch, found: str, told: str
+) -> None:
+    monkeypatch.setenv("HOOKGW_LANG", "es")
+    monkeypatch.setenv("COLUMNS", "250")
+    check = FINE[0] | {"state": "failed", "found": found, "advice": f"If messages are missing: {found}"}
+    server.default = gateway_with(check)
+    result = await invoke("doctor")
+    assert result.stdout.splitlines()[1].split("  ")[-1] == told
+    assert result.stdout.splitlines()[-1] == f"  connection (loja1): Si faltan mensajes: {told}"
+    # Programs read the JSON, which is English in any language.
+    shown = json.loads((await invoke("doctor", "--json")).stdout)
+    assert (shown["checks"][0]["found"], shown["checks"][-1]["check"]) == (found, "clock")

@@ -188,6 +188,7 @@ def test_a_mistyped_command_gets_a_suggestion(typed: str, meant: str) -> None:
         ("event emit", "Did you mean 'hookgw emit'? There are: erase, find, list."),
         ("webhook get", "Did you mean 'find'? There are: backfill, delete, "),
         ("webhook ls", "Did you mean 'list'? There are: backfill, delete, "),
+        ("delivery find", "Did you mean 'show'? There are: cancel, dead, "),
         ("key delete", "Did you mean 'revoke'? There are: create, list, revoke."),
         ("instance resart", "Did you mean 'restart'? There are: connect, create, "),
         ("import waha", "There are: evolution."),

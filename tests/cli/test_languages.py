@@ -33,6 +33,17 @@ def test_headings_and_states_are_translated_and_data_is_not(capsys: pytest.Captu
     assert printable(True) == "sim"
 
 
+def test_sentences_of_the_gateway_are_translated_where_a_table_has_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for heading in ("error", "found", "last outcome", "problem", "reason"):
+        show_table(["URL", heading], [["The registration was deleted.", "The registration was deleted."]])
+        _, row = capsys.readouterr().out.splitlines()
+        assert row.split("  ") == ["The registration was deleted.", "O cadastro foi excluído."]
+    show_table(["last outcome"], [["delivered"]])
+    assert capsys.readouterr().out.split() == ["último", "resultado", "entregue"]
+
+
 def _headings() -> Iterator[str]:
     """Yield the headings that commands write as literals."""
     for file in sorted((ROOT / "hookgw").rglob("*.py")):

@@ -29,6 +29,7 @@ from hookgw.command.output import (
     wants_json,
     yes_option,
 )
+from hookgw.command.words import told
 from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
 from hookgw.kernel.language import gettext as _
@@ -197,7 +198,7 @@ def state(client: Client, name: str) -> None:
     if not shown_as_json(found):
         say(found["instance"]["state"])
         if "reason" in found["instance"]:
-            say(found["instance"]["reason"], err=True)
+            say(told(found["instance"]["reason"]), err=True)
 
 
 @instance.command("ingest-url")

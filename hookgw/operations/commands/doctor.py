@@ -13,6 +13,7 @@ from hookgw.command.client import Client, call_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import instance_argument
 from hookgw.command.output import Column, say, show_table, shown_as_json
+from hookgw.command.words import told
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 
@@ -55,14 +56,14 @@ def doctor(client: Client, instance: str | None, no_test: bool) -> None:
                 for one in checks
             ),
         )
-        told: set[str] = set()
+        shown: set[str] = set()
         for one in checks:
-            if "advice" in one and one["advice"] not in told:
-                if not told:
+            if "advice" in one and one["advice"] not in shown:
+                if not shown:
                     say("", _("What to do:"))
-                told.add(one["advice"])
+                shown.add(one["advice"])
                 where = one.get("label") or one.get("instance")
-                say(f"  {one['check']}{f' ({where})' if where else ''}: {one['advice']}")
+                say(f"  {one['check']}{f' ({where})' if where else ''}: {told(one['advice'])}")
     if failed:
         raise Failed(_("{things} failed.", things=ngettext("{n} check", "{n} checks", len(failed))))
 
