@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import LiteralString, TypeVar
 
+import structlog
 import trio
 from psycopg import Connection
 
@@ -29,10 +30,11 @@ from hookgw.records.shards import share_targets
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes
-from hookgw.store.postgresql.database import DatabaseSession, Reader, Server, end_sessions
+from hookgw.store.postgresql.database import TOKEN_LENGTH, DatabaseSession, Reader, Server, end_sessions
 
 T = TypeVar("T")
 
+logger = structlog.get_logger("hookgw.store")
 
 PATIENCE = 2.0
 """The longest time, in seconds, that a call may take. Later, the lease would have ended anyway."""
@@ -42,6 +44,10 @@ START_LOCK = 0x686B6673
 
 START_POLL = 0.05
 """Seconds between two tries to get it."""
+
+START_SILENT = 30.0
+"""Seconds without a statement of its process after which a holder of that lock is cut off. It was frozen, or
+lost its power: then the server would keep its sessions for hours, and no node could start."""
 
 LOCK = 0x686B666C
 """The advisory lock of changes of members and shards."""
@@ -61,6 +67,16 @@ DEAD = f"heartbeat_at < clock_timestamp() - interval '{DEAD_AFTER} s'"
 _MEND_FUTURE = """UPDATE nodes SET heartbeat_at = clock_timestamp() WHERE generation IN (
     SELECT generation FROM nodes WHERE heartbeat_at > clock_timestamp() FOR UPDATE SKIP LOCKED
 )"""
+
+_SILENT_HOLDERS = f"""SELECT array_agg(token), array_agg(address) FROM (
+    SELECT right(application_name, {TOKEN_LENGTH}) AS token, coalesce(host(client_addr), 'local') AS address
+    FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND datname = current_database()
+        AND classid = %s AND objid = (hashtext(current_schema())::bigint & 4294967295)::oid
+) holders WHERE NOT EXISTS (
+    SELECT FROM pg_stat_activity WHERE right(application_name, {TOKEN_LENGTH}) = token
+        AND (state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
+)"""  # noqa: S608 - a constant
 
 _VIEW = """SELECT
     (SELECT coalesce(jsonb_agg(jsonb_build_array(
@@ -108,8 +124,13 @@ class Nodes:
     async def starting(self) -> AsyncIterator[None]:
         # Tried again and again: a call that waits for the lock would take the connection from heartbeats.
         ask = partial(_ask_lock, "SELECT pg_try_advisory_lock(%s, hashtext(%s))")
-        while not await self.reader.run(ask):  # noqa: ASYNC110 -- the event is in another process
+        looked_at = trio.current_time()
+        while not await self.reader.run(ask):
             await trio.sleep(START_POLL)
+            if trio.current_time() - looked_at >= START_SILENT:
+                looked_at = trio.current_time()
+                ended = await self.reader.run(_end_silent_holders)
+                logger.warning("another node holds the lock of nodes that start", cut_off=ended)
         try:
             yield
         finally:
@@ -249,6 +270,15 @@ def _ask_lock(statement: LiteralString, connection: Connection) -> bool:
     schema = connection.execute("SELECT current_schema()").fetchone()
     row = connection.execute(statement, (START_LOCK, schema[0] if schema else "")).fetchone()
     return bool(row and row[0])
+
+
+def _end_silent_holders(connection: Connection) -> list[str]:
+    """Cut off who holds :data:`START_LOCK` and does nothing; return their addresses."""
+    row = connection.execute(_SILENT_HOLDERS, (START_LOCK, START_SILENT)).fetchone()
+    tokens, addresses = row or (None, None)
+    if tokens:
+        end_sessions(connection, tokens)
+    return addresses or []
 
 
 def _locked(change: Callable[[Connection], T], connection: Connection) -> T:

@@ -3,8 +3,10 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
+import trio
 from psycopg import Connection, OperationalError
 from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
+from structlog.testing import capture_logs
 
 from hookgw import Conflict
 from tests.public.kernel import StorageUnavailable
@@ -200,6 +202,36 @@ async def test_the_connections_of_a_process_can_be_told(postgres: PostgresServer
             row = connection.execute("SHOW application_name").fetchone()
             assert row is not None
             assert row[0].endswith(f" {server.token}")
+
+
+async def test_a_start_waits_no_more_for_one_that_is_silent(
+    nodes: list[Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = nodes
+    monkeypatch.setattr("hookgw.store.postgresql.nodes.START_SILENT", 0.1)
+    async with a.starting():
+        with capture_logs() as logs:
+            async with b.starting():
+                pass
+        assert [one["cut_off"] for one in logs][-1] == ["local"]
+
+
+async def test_a_start_waits_for_one_that_is_at_work(
+    nodes: list[Nodes], servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = nodes
+    monkeypatch.setattr("hookgw.store.postgresql.nodes.START_SILENT", 0.1)
+    with closing(servers[0].connect()) as other:
+        async with a.starting():
+            other.execute("BEGIN")
+            with capture_logs() as logs, trio.move_on_after(1) as scope:
+                async with b.starting():
+                    pass
+            assert scope.cancelled_caught
+            assert {tuple(one["cut_off"]) for one in logs} == {()}
+        other.execute("COMMIT")
+        async with b.starting():
+            pass
 
 
 async def test_a_name_is_taken_as_long_as_its_node_lives(nodes: list[Nodes], connection: Connection) -> None:
