@@ -12,7 +12,7 @@ from hookgw.records.api_keys import Right
 from hookgw.records.instances import check_name
 from hookgw.web import responses as common
 from hookgw.web.auth import current_holder
-from hookgw.web.lists import first_of
+from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done
@@ -48,7 +48,7 @@ class KeyRoutes(RouteGroup):
         return await self._create(instance)
 
     @route("GET", "/key/list/<instance>")
-    @describes(_TAG, Right.KEYS, {200: list[responses.Key]})
+    @describes(_TAG, Right.KEYS, {200: list[responses.Key]}, query=(CURSOR_QUERY,), headers=CURSOR_HEADER)
     async def list_keys(self, instance: str) -> Response:
         """List the keys of an instance that can do no more than the caller's key, the oldest first."""
         return await self._list(instance)
@@ -75,7 +75,13 @@ class KeyRoutes(RouteGroup):
         return await self._create(None)
 
     @route("GET", "/key/list")
-    @describes(_TAG, within_reach(Right.KEYS), {200: list[responses.Key]})
+    @describes(
+        _TAG,
+        within_reach(Right.KEYS),
+        {200: list[responses.Key]},
+        query=(CURSOR_QUERY,),
+        headers=CURSOR_HEADER,
+    )
     async def list_global_keys(self) -> Response:
         """List the keys of no instance that can do no more than the caller's key, the oldest first."""
         return await self._list(None)
@@ -101,7 +107,9 @@ class KeyRoutes(RouteGroup):
         await reserve(LIST)
         showing = self._showing(instance, self._gateway.clock.steady())
         found = self._gateway.keys.list(instance, seen_by=current_holder())
-        return json_response(await first_of(found, lambda key: present_key(key, showing)))
+        return await array(
+            found, lambda key: (key.created_at, key.name), lambda key: present_key(key, showing)
+        )
 
     def _showing(self, instance: str | None, now: float) -> Showing:
         return Showing(instance, current_holder().key, now, self._gateway.keys.names_of)

@@ -8,6 +8,7 @@ import pytest
 from hookgw import Gateway
 from tests.api.test_app import shape_of
 from tests.public.kernel import parse_rfc3339
+from tests.public.web import CURSOR
 
 
 @pytest.fixture
@@ -102,6 +103,27 @@ async def test_a_misspelt_limit_makes_no_key_without_it(path: str, client: httpx
     )
     assert (await client.post(f"{path}?rights=read", json={"name": "a"})).status_code == 400
     assert "a" not in [key["name"] for key in (await client.get(path.replace("create", "list"))).json()]
+
+
+@pytest.mark.parametrize("scope", ["", "/loja1"])
+async def test_a_list_that_ends_early_has_a_cursor(
+    scope: str, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"tenant-{number}" for number in (3, 1, 2)]
+    for name in names:
+        assert (await client.post(f"/key/create{scope}", json={"name": name})).status_code == 201
+    whole = (await client.get(f"/key/list{scope}")).json()
+    assert [key["name"] for key in whole][1:] == names
+    monkeypatch.setattr("hookgw.web.lists.LIST", 1_500)  # with room for one key or two
+    found: list[Any] = []
+    query: dict[str, str] = {}
+    while True:
+        response = await client.get(f"/key/list{scope}", params=query)
+        found += response.json()
+        if CURSOR not in response.headers:
+            break
+        query = {"cursor": response.headers[CURSOR]}
+    assert (found, bool(query)) == (whole, True)
 
 
 @pytest.mark.parametrize("path", ["/key/delete/loja1/a%20b", "/key/delete/a%20b"])
