@@ -70,18 +70,14 @@ class RunningJob:
         job: the job as it is now. Its worker replaces it after each step.
         stored: set once the store has it. The worker stores it with its steps.
         is_resumed: whether it began in an earlier process.
-        caller: whom :meth:`Jobs.of_caller` counts it for; ``None`` for nobody.
         ended: set once it has ended, or is left to the next start.
         error: why it failed; ``None`` unless it did.
         pauses: keep lanes from starting an attempt until it has ended, or its work closes this.
         scope: its work runs in it. In a fleet, a job that moves to another node is cancelled.
     """
 
-    def __init__(
-        self, job: Job, *, is_stored: bool, is_resumed: bool = False, caller: str | None = None
-    ) -> None:
+    def __init__(self, job: Job, *, is_stored: bool, is_resumed: bool = False) -> None:
         self.job = job
-        self.caller = caller
         self.stored = trio.Event()
         if is_stored:
             self.stored.set()
@@ -218,18 +214,15 @@ class Jobs:
         )
         return msgspec.structs.replace(job, **more)
 
-    def start(
-        self, job: Job, begin: Begin | None, *, is_stored: bool, caller: str | None = None
-    ) -> RunningJob:
+    def start(self, job: Job, begin: Begin | None, *, is_stored: bool) -> RunningJob:
         """Carry out a job. It is prepared when this returns.
 
         Args:
             begin: prepares it; by default, what prepares jobs of its kind.
             is_stored: whether the job is in the store. Otherwise its worker stores it with a step, or it ends
                 with the process.
-            caller: see :meth:`of_caller`.
         """
-        running = RunningJob(job, is_stored=is_stored, caller=caller)
+        running = RunningJob(job, is_stored=is_stored)
         if self._nursery is None:  # the shutdown has begun: a job in the store goes on at the next start
             running.ended.set()
         else:
@@ -242,8 +235,8 @@ class Jobs:
         job = running.job
         self._running[job.id] = running
         self._alike.setdefault((job.kind, job.instance), {})[job.id] = running
-        if running.caller is not None:
-            self._of_callers.take(running.caller)
+        if job.caller is not None:
+            self._of_callers.take(job.caller)
         return running
 
     def _remove(self, running: RunningJob) -> None:
@@ -253,8 +246,8 @@ class Jobs:
         del alike[job.id]
         if not alike:
             del self._alike[job.kind, job.instance]
-        if running.caller is not None:
-            self._of_callers.give(running.caller)
+        if job.caller is not None:
+            self._of_callers.give(job.caller)
 
     def of_caller(self, caller: str) -> int:
         """Return how many jobs run, or wait, that were started for a caller."""

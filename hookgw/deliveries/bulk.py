@@ -158,6 +158,7 @@ class BulkJobs(Collaborator):
         job = self._jobs.new(
             kind,
             GLOBAL_INSTANCE,
+            caller=caller,
             instances=len(self._names(chosen)),
             **{"replay" if kind is JobKind.REPLAY else "cancel": chosen},
         )
@@ -166,7 +167,7 @@ class BulkJobs(Collaborator):
         # Shielded until it runs: the next start would carry out a job whose caller was refused.
         with trio.CancelScope(shield=True), self._counted(caller):
             await self._store.put_job(job, audit=[entry])
-            running = self._jobs.start(job, None, is_stored=True, caller=caller)
+            running = self._jobs.start(job, None, is_stored=True)
         return await self._jobs.wait(running)
 
     @contextmanager

@@ -103,11 +103,11 @@ class Cancellations(Collaborator):
                 instance=instance,
                 id=former.id,
             )
-        job = self.job(present, limited(selection, without_global=without_global))
+        job = self.job(present, limited(selection, without_global=without_global), caller)
         # Stored with its first step, unless that is the last.
-        return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False, caller=caller))
+        return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False))
 
-    def job(self, instance: Instance, selection: DeliverySelection) -> Job:
+    def job(self, instance: Instance, selection: DeliverySelection, caller: str | None = None) -> Job:
         return self._jobs.new(
             JobKind.CANCEL,
             instance.name,
@@ -115,6 +115,7 @@ class Cancellations(Collaborator):
             registrations=tuple(one.id for one in receivers(self._registry, instance.name, selection)),
             reason=_reason(),
             cancel=selection,
+            caller=caller,
         )
 
     async def cancel_one(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:

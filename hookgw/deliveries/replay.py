@@ -143,12 +143,14 @@ class Replays(Collaborator):
                 id=former.id,
                 done=former.done,
             )
-        job = self.job(present, limited(selection, without_global=without_global))
+        job = self.job(present, limited(selection, without_global=without_global), caller)
         # Stored with its first step, unless that is the last: many replays are short.
-        return await self._jobs.wait(self._jobs.start(job, self.replaying, is_stored=False, caller=caller))
+        return await self._jobs.wait(self._jobs.start(job, self.replaying, is_stored=False))
 
-    def job(self, instance: Instance, selection: DeliverySelection) -> Job:
-        return self._jobs.new(JobKind.REPLAY, instance.name, instance_id=instance.id, replay=selection)
+    def job(self, instance: Instance, selection: DeliverySelection, caller: str | None = None) -> Job:
+        return self._jobs.new(
+            JobKind.REPLAY, instance.name, instance_id=instance.id, replay=selection, caller=caller
+        )
 
     async def count(self, instance: str, selection: DeliverySelection, most: int) -> Mapping[str, int]:
         """Count the deliveries that :meth:`replay` would send, by registration; it ends at about ``most``."""

@@ -114,6 +114,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         instances_done: how many of these it is done with.
         actor: who asked for it; ``None`` of a job of an earlier version. A job over several instances makes
             its parts on behalf of them.
+        caller: whom a limit of jobs counts it for, as the keys of an instance together; ``None`` for nobody.
         is_paused, is_cancelled: what it was asked to. A cancelled job ends with its next step.
         erase: the search texts for the person to be erased; ``None`` once the job has ended.
     """
@@ -141,6 +142,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     instances: int | None = None
     instances_done: int = 0
     actor: Actor | None = None
+    caller: str | None = None
     is_paused: bool = False
     is_cancelled: bool = False
     backfill: BackfillScope | None = None

@@ -78,7 +78,7 @@ async def begin(
     monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0)
     deliveries = kit.gateway.deliveries
     call = deliveries.replay_in if kind is JobKind.REPLAY else deliveries.cancel_in
-    job = await call(SHOPS, selection, without_global=False, caller=None)
+    job = await call(SHOPS, selection, without_global=False, caller="key crm")
     assert job is not None
     assert job.is_running
 
@@ -266,8 +266,10 @@ async def test_a_paused_job_holds_its_parts_also_after_a_restart(
             await pass_time(hookgw_clock)
         assert whole(kit).is_paused
         assert all(len(found) <= 1 for found in received(hookgw_receiver).values())
+        assert kit.gateway.jobs.of_caller("key crm") == 1  # otherwise, a key could have more by each restart
         await order(kit, JobOrder.RESUME)
         await ended(kit, hookgw_clock)
+        assert kit.gateway.jobs.of_caller("key crm") == 0
     assert received(hookgw_receiver) == {name: ids[name] for name in SHOPS}
 
 
