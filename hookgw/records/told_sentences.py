@@ -99,8 +99,8 @@ def retold(text: str, language: str) -> str:
 
 def _one(text: str, language: str) -> str | None:
     """Return the translation of one sentence that is known; ``None`` for any other one."""
-    for template, pattern in _patterns(language).items():
-        if matched := pattern.fullmatch(text):
+    for template, words, pattern in _patterns(language):
+        if words in text and (matched := pattern.fullmatch(text)):
             values = {name: retold(value, language) for name, value in matched.groupdict().items()}
             found = translated_in(SAID, template)
             return found.format_map(values) if values else found
@@ -108,10 +108,14 @@ def _one(text: str, language: str) -> str | None:
 
 
 @cache
-def _patterns(language: str) -> dict[str, re.Pattern[str]]:
-    """Return what finds the values in a sentence, the most particular templates first."""
-    by_words = sorted(texts_in(language, SAID), key=lambda one: -len(re.sub(r"\{\w+\}", "", one)))
-    return {one: re.compile(_pattern(one), re.DOTALL) for one in by_words}
+def _patterns(language: str) -> list[tuple[str, str, re.Pattern[str]]]:
+    """Return the templates, the most particular ones first.
+
+    Each comes with its longest words, which tell most sentences apart, and with what finds the values.
+    """
+    parts = {one: re.split(r"\{\w+\}", one) for one in texts_in(language, SAID)}
+    by_words = sorted(parts, key=lambda one: -sum(map(len, parts[one])))
+    return [(one, max(parts[one], key=len), re.compile(_pattern(one), re.DOTALL)) for one in by_words]
 
 
 def _pattern(template: str) -> str:
