@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from hookgw.kernel.recent import Recent
+
 MAX_REMEMBERED = 10_000
 """How many ids of arrived events are kept to detect a repeated one: the demo may run for days."""
 
@@ -30,7 +32,7 @@ class Ledger:
         self.failed_attempts = 0
         self._missing: set[str] = set()
         self._early: set[str] = set()  # arrived before the gateway reported their acceptance
-        self._seen: dict[str, None] = {}
+        self._seen: Recent[str, bool] = Recent(MAX_REMEMBERED)
         self._unsettled: deque[str] = deque()
         self._last_seq = 0
 
@@ -72,13 +74,10 @@ class Ledger:
 
     def arrive(self, event_id: str) -> None:
         """Record that an event with a valid signature arrived."""
-        if event_id in self._seen:
+        if self._seen.get(event_id):
             self.repeated += 1
             return
-        # A dict keeps the order of insertion, so the oldest id can be dropped.
-        self._seen[event_id] = None
-        if len(self._seen) > MAX_REMEMBERED:
-            del self._seen[next(iter(self._seen))]
+        self._seen.put(event_id, True)
         self.arrived += 1
         self._unsettled.append(event_id)
         if event_id in self._missing:

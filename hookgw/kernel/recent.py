@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """Keeps a limited number of values in memory, such as the authors of messages, for connectors.
+    """Keeps a limited number of values in memory, such as the authors of messages.
 
     Args:
         limit: how many. Beyond it, the value that was not read or written for longest is forgotten.
@@ -32,3 +32,7 @@ class Recent(Generic[Key, Value]):
         self._values.move_to_end(key)
         if len(self._values) > self._limit:
             self._values.popitem(last=False)
+
+    def pop(self, key: Key) -> Value | None:
+        """Forget a value, and return it; ``None`` if it is not known."""
+        return self._values.pop(key, None)

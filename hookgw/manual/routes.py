@@ -13,6 +13,7 @@ from quart import Response, request
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.errors import NotFound
 from hookgw.kernel.language import html_language, in_language, translated
+from hookgw.kernel.recent import Recent
 from hookgw.manual.archive import Archive
 from hookgw.manual.contents import REFERENCE
 from hookgw.manual.curl import ADDRESS
@@ -59,7 +60,7 @@ class ManualRoutes(RouteGroup):
         self._reference = reference
         self._archive: Archive | None = None
         self._opening = trio.Lock()
-        self._ready: dict[tuple[str, str, str], Gzipped] = {}
+        self._ready: Recent[tuple[str, str, str], Gzipped] = Recent(_KEPT)
         self._script_texts: Callable[[], str] | None = None
 
     @route("GET", "/docs")
@@ -110,9 +111,7 @@ class ManualRoutes(RouteGroup):
             if address:
                 body = _with_address(self._in_language(body, language, archive), address)
             ready = await Gzipped.make(body, content_type or _HTML)
-            while len(self._ready) >= _KEPT:
-                self._ready.pop(next(iter(self._ready)))
-            self._ready[name, address, language] = ready
+            self._ready.put((name, address, language), ready)
         if content_type:
             return ready.response(_IMMUTABLE)
         vary = f"accept-encoding, {VARY}"

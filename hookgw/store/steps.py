@@ -9,12 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol
 
 import msgspec
 
 from hookgw.concurrency.clock import Clock
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.recent import Recent
 from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Position
 from hookgw.records.jobs import Job
@@ -56,9 +57,6 @@ _UNWANTED = "u"
 
 # At most this many walks remember where their next step begins; the others start over.
 MOST_WALKS = 1_000
-
-Key = TypeVar("Key")
-At = TypeVar("At")
 
 
 class Walked(NamedTuple):
@@ -158,9 +156,9 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
 
     def __post_init__(self) -> None:
         self._searches = DeliverySearches(self._reader, self._sql)
-        # Where the next step begins, only to save time. The newest last.
-        self._parked: dict[tuple[str, str], Any] = {}
-        self._moved: dict[LaneRule, Any] = {}
+        # Where the next step begins, only to save time.
+        self._parked: Recent[tuple[str, str], Any] = Recent(MOST_WALKS)
+        self._moved: Recent[LaneRule, Any] = Recent(MOST_WALKS)
 
     @abstractmethod
     async def _now(self) -> Now:
@@ -200,7 +198,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
     ) -> ParkStep:
         now, at = self._sql.read_now(cursor), self._clock.steady()
         job = job and msgspec.structs.replace(job, cursor=cursor)
-        after = self._parked.pop((registration, cursor), None)
+        after = self._parked.pop((registration, cursor))
         bury = partial(self._sql.park, now=now, after=after, limit=STEP, spared=spared)
 
         def park(transaction: Tx) -> tuple[int, Any]:
@@ -210,7 +208,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
 
         count, place = await self._commits.call(park)
         if place is not None:
-            _remember(self._parked, (registration, cursor), place)
+            self._parked.put((registration, cursor), place)
         return ParkStep(count, more=place is not None)
 
     async def drop_oldest(
@@ -435,7 +433,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         return await self._searches.find_finished(query, rules, after, now, count, size, SEARCH_ROWS)
 
     async def repartition_step(self, rule: LaneRule) -> bool:
-        place = self._moved.pop(rule, None)
+        place = self._moved.pop(rule)
 
         def step(transaction: Tx) -> Moved:
             moved = self._sql.repartition(transaction, rule, place, STEP)
@@ -444,7 +442,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
 
         moved = await self._commits.call(step)
         if moved.place is not None:
-            _remember(self._moved, rule, moved.place)
+            self._moved.put(rule, moved.place)
         return moved.place is not None
 
 
@@ -454,9 +452,3 @@ def cursor_number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     raise Invalid(CURSOR_OF_STEP)
-
-
-def _remember(places: dict[Key, At], key: Key, place: At) -> None:
-    places[key] = place
-    if len(places) > MOST_WALKS:
-        del places[next(iter(places))]

@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from hookgw import InstanceSettings, NetworkRefused, Sentence
+from hookgw import InstanceSettings, NetworkRefused, Recent, Sentence
 
 from .options import Options
 
@@ -33,7 +33,7 @@ class Connection:
     settings: InstanceSettings
     random: Random
     nursery: trio.Nursery
-    sent: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent: Recent[str, dict[str, Any]] = field(default_factory=lambda: Recent(_REMEMBERED))
     _next_send: float = field(default=0.0, init=False)
 
     def refuse_on_demand(self, now: float) -> None:
@@ -72,6 +72,4 @@ class Connection:
 
     def remember(self, message: dict[str, Any]) -> None:
         """Keep a sent message, so that a repetition of its send finds it."""
-        self.sent[message["key"]["id"]] = message
-        if len(self.sent) > _REMEMBERED:
-            del self.sent[next(iter(self.sent))]  # the oldest
+        self.sent.put(message["key"]["id"], message)

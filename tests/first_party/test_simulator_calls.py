@@ -142,8 +142,7 @@ async def test_messages_are_forgotten_one_by_one(simulator: ContainedConnector, 
         connection = module.Connection("a", module.Options(), InstanceSettings(), None, nursery)
         for number in range(10_001):
             connection.remember({"key": {"id": str(number)}})
-    assert len(connection.sent) == 10_000
-    assert "0" not in connection.sent
+    assert [connection.sent.get(id_) is None for id_ in ("0", "1", "10000")] == [True, False, False]
 
 
 async def test_the_gateway_raises_the_events_of_mark_read(simulator: ContainedConnector) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import socket
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from hookgw.delivery.http.happy_eyeballs import Connect, SocketAddress, connect_to_any
+from hookgw.kernel.recent import Recent
 
 MAX_ADDRESSES = 8
 """How many addresses of a name one attempt tries; the next one begins behind them."""
@@ -20,7 +20,7 @@ class AddressRotation:
 
     def __init__(self) -> None:
         # By name and port: the IP address that was tried last, and whether it accepted the connection.
-        self._last: OrderedDict[tuple[str, int], tuple[str, bool]] = OrderedDict()
+        self._last: Recent[tuple[str, int], tuple[str, bool]] = Recent(MAX_REMEMBERED)
 
     async def connect(
         self,
@@ -53,13 +53,13 @@ class AddressRotation:
         finally:
             # Also when it was cancelled: a short timeout must not let it begin with the same address forever.
             if sock is None and tried:
-                self._remember(host, port, tried[-1], accepted=False)
+                self._last.put((host, port), (tried[-1][0], False))
         address = next(address for its_sock, address in accepted if its_sock is sock)
         if address == addresses[0]:
             # The system may have another favourite next time, and so spreads connections over the addresses.
-            self._last.pop((host, port), None)
+            self._last.pop((host, port))
         else:
-            self._remember(host, port, address, accepted=True)
+            self._last.put((host, port), (address[0], True))
         return sock
 
     def _order(self, host: str, port: int, addresses: Sequence[SocketAddress]) -> list[SocketAddress]:
@@ -68,15 +68,9 @@ class AddressRotation:
         Start after the address that failed last, or with the address that succeeded after others had failed.
         Without either, or if that address is gone, keep the system's order.
         """
-        last, accepted = self._last.get((host, port), ("", False))
+        last, accepted = self._last.get((host, port)) or ("", False)
         found = next((index for index, address in enumerate(addresses) if address[0] == last), None)
         if found is None:
             return list(addresses)
         start = found if accepted else found + 1
         return [*addresses[start:], *addresses[:start]]
-
-    def _remember(self, host: str, port: int, address: SocketAddress, *, accepted: bool) -> None:
-        self._last[host, port] = address[0], accepted
-        self._last.move_to_end((host, port))
-        if len(self._last) > MAX_REMEMBERED:
-            self._last.popitem(last=False)
