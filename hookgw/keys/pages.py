@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from typing import NamedTuple, Protocol
-from urllib.parse import quote
 
 from quart import Response
 
@@ -17,6 +16,7 @@ from hookgw.records.api_keys import MEANINGS, Key, Right
 from hookgw.records.instances import check_name
 from hookgw.records.tags import tags_from
 from hookgw.site.field_form import from_form, inputs_of
+from hookgw.site.page_paths import instance_path
 from hookgw.site.site import Form, NavEntry, Page, Site, visitor
 from hookgw.web.needs import within_reach
 
@@ -63,7 +63,7 @@ class KeyForms(Page):
             201,
             name=made.name,
             instance=instance,
-            path=f"/instances/{quote(instance)}/keys",
+            path=instance_path(instance, "keys"),
             key=key,
         )
 
@@ -73,7 +73,7 @@ class KeyForms(Page):
             await self._gateway.keys.revoke(instance, key_name, by=visitor().holder)
         except HookgwError as error:
             return await self._show(instance, at="keys", error=error)
-        return self._site.redirect(f"/instances/{quote(instance)}/keys", done="revoked")
+        return self._site.redirect(instance_path(instance, "keys"), done="revoked")
 
 
 MOST_SHOWN = 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import quote
 
 from quart import Response, request
 
@@ -14,6 +13,7 @@ from hookgw.keys.portal_fields import DEFAULT_RIGHTS, GIVEN, parse_portal_reques
 from hookgw.keys.portal_url import portal_url
 from hookgw.records.api_keys import MEANINGS, Right
 from hookgw.records.tags import tags_from
+from hookgw.site.page_paths import instance_path
 from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.web.needs import OPEN, within_reach
 
@@ -72,7 +72,7 @@ class PortalPages(Page):
         names = names_within(self._gateway.registry, signed_in.holder.principal)
         if names is None or len(names) != 1:
             return "/codes"
-        return f"/instances/{quote(names[0])}/connection"  # connects it, too, if it shows no code yet
+        return instance_path(names[0], "connection")  # connects it, too, if it shows no code yet
 
     async def make(self) -> Response:
         form = await self._site.form()

@@ -15,6 +15,7 @@ from hookgw.records.deliveries import Attempt, LaneStatistics
 from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.site.field_form import form_values, inputs_of, into_form
+from hookgw.site.page_paths import delivery_path
 from hookgw.site.seen import seen
 from hookgw.site.words import wait_in_words
 from hookgw.webhooks.fields import FIELDS, Showing
@@ -159,7 +160,7 @@ async def heads_of(gateway: Gateway, registration: Registration) -> list[Head]:
         heads.append(
             Head(
                 lane,
-                f"/deliveries/{lane.head_instance}/dlv_{lane.head}" if lane.head_instance else "",
+                delivery_path(lane.head_instance, f"dlv_{lane.head}") if lane.head_instance else "",
                 None if lane.head_since is None else lane.head_since + apart,
                 None if lane.waiting_until is None else lane.waiting_until + apart,
                 wait_in_words(lane.waits_for),

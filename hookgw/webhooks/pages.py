@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from urllib.parse import quote
 
 from quart import Response
 
@@ -16,6 +15,7 @@ from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.site.field_form import from_form
 from hookgw.site.figure_part import Spark, Sparks
+from hookgw.site.page_paths import webhook_path
 from hookgw.site.seen import unchanged
 from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.web.auth import check_named
@@ -83,7 +83,7 @@ class WebhookForms(Page):
             return await self._own.page(
                 instance, label, "settings", warnings=warnings, shown=secret, is_saved=True
             )
-        path = f"/instances/{quote(instance)}/webhooks/{quote(label)}"
+        path = webhook_path(instance, label)
         return self._site.redirect(path, tab="settings", done="saved")
 
     async def backfill_named(self) -> Response:

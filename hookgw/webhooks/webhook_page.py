@@ -23,6 +23,7 @@ from hookgw.records.selection import DeliverySelection
 from hookgw.site.field_form import from_form, inputs_of
 from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
+from hookgw.site.page_paths import instance_path, webhook_path
 from hookgw.site.payloads import json_of, shown_json
 from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.store import AuditQuery, DeliveryQuery
@@ -107,7 +108,7 @@ class WebhookPage(Page):
             "webhook.html",
             instance=instance,
             label=label,
-            path=_path(instance, label),
+            path=webhook_path(instance, label),
             tab=tab,
             tabs=tabs if registration is not None else ["settings"],
             registration=registration,
@@ -137,7 +138,7 @@ class WebhookPage(Page):
                 chosen = self._span(since, until)
             except Invalid as wrong:  # the page says so, with all deliveries below
                 found["wrong"], span = wrong, ""
-            path = _path(registration.instance, registration.label)
+            path = webhook_path(registration.instance, registration.label)
             series = await gateway.figures.of_webhook(registration.id, asked_span())
             found |= {
                 "now": await self._now(registration, may_change=visitor().has(Right.WEBHOOKS)),
@@ -191,7 +192,7 @@ class WebhookPage(Page):
         return await self._site.fragment(
             "webhook_now.html",
             registration=registration,
-            path=_path(registration.instance, registration.label),
+            path=webhook_path(registration.instance, registration.label),
             may_change=may_change,
             row=row_of(self._gateway, registration),
             heads=await heads_of(self._gateway, registration),
@@ -246,7 +247,7 @@ class WebhookPage(Page):
             await change(instance, label)
         except HookgwError as error:
             return await self.page(instance, label, error=error)
-        return self._site.redirect(_path(instance, label), done=notice)
+        return self._site.redirect(webhook_path(instance, label), done=notice)
 
     async def cancel(self, instance: str, label: str) -> Response:
         """Make the pending deliveries dead letters: first show how many, then do it."""
@@ -265,7 +266,7 @@ class WebhookPage(Page):
         if job.error is not None:
             return await self.page(instance, label, error=Conflict(job.error))
         return self._site.redirect(
-            _path(instance, label), done="cancelling" if job.is_running else "cancelled"
+            webhook_path(instance, label), done="cancelling" if job.is_running else "cancelled"
         )
 
     async def backfill(self, instance: str, label: str) -> Response:
@@ -285,7 +286,9 @@ class WebhookPage(Page):
                 is_running = stored.job is not None
         except HookgwError as error:
             return await self.page(instance, label, error=error)
-        return self._site.redirect(_path(instance, label), done="backfilling" if is_running else "backfilled")
+        return self._site.redirect(
+            webhook_path(instance, label), done="backfilling" if is_running else "backfilled"
+        )
 
     async def backfill_span(self, instance: str, label: str) -> Response:
         """Send the events of a span that the webhook has missed: first show how many, then do it."""
@@ -320,7 +323,7 @@ class WebhookPage(Page):
         except HookgwError as error:
             return await self.page(instance, label, "backfill", form=form, error=error)
         return self._site.redirect(
-            _path(instance, label), done="backfilling" if job.is_running else "backfilled"
+            webhook_path(instance, label), done="backfilling" if job.is_running else "backfilled"
         )
 
     async def test(self, instance: str, label: str) -> Response:
@@ -356,11 +359,7 @@ class WebhookPage(Page):
             return await self.page(instance, label, "settings", error=error)
         job = await self._gateway.registrations.delete(instance, label)
         notice = "deleting" if job.is_running else "deleted"
-        return self._site.redirect(f"/instances/{quote(instance)}/webhooks", done=notice)
-
-
-def _path(instance: str, label: str) -> str:
-    return f"/instances/{quote(instance)}/webhooks/{quote(label)}"
+        return self._site.redirect(instance_path(instance, "webhooks"), done=notice)
 
 
 def secret_of(registration: Registration) -> str:

@@ -7,14 +7,13 @@ from typing import NamedTuple
 from quart import Response, request
 
 from hookgw.core.access import check_reach
-from hookgw.deliveries.pages.deliveries import path_of
 from hookgw.deliveries.pages.delivery import envelope_of
-from hookgw.deliveries.pages.events import path_of_event
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import gettext as _
 from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import parse_delivery_id
 from hookgw.site.differences import compare
+from hookgw.site.page_paths import delivery_path, event_path
 from hookgw.site.payloads import shown_body
 from hookgw.site.site import Page, Site, visitor
 from hookgw.store import DeliveryReport
@@ -48,8 +47,9 @@ class ComparePage(Page):
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
         content = envelope_of(self._gateway, registration, report)
-        left = Payload(_("The event as it was accepted"), path_of(report.summary), content)
-        right = Payload(_("The body as it was sent"), left.path, report.body or left.content)
+        path = delivery_path(report.summary.instance, report.summary.id)
+        left = Payload(_("The event as it was accepted"), path, content)
+        right = Payload(_("The body as it was sent"), path, report.body or content)
         if asked:
             try:
                 other_instance, slash, other_name = asked.rpartition("/")
@@ -68,7 +68,7 @@ class ComparePage(Page):
             delivery=report.summary,
             has_body=report.body is not None,
             asked=asked,
-            path=path_of(report.summary),
+            path=path,
             error=error,
         )
 
@@ -78,7 +78,7 @@ class ComparePage(Page):
             return _event_of(await self._find(instance, name))
         without_global = self._check(instance)
         report = await self._gateway.history.find_event(instance, name, without_global=without_global)
-        return Payload(name, path_of_event(instance, name), report.event.data_json)
+        return Payload(name, event_path(instance, name), report.event.data_json)
 
     async def _find(self, instance: str, name: str) -> DeliveryReport:
         without_global = self._check(instance)
@@ -93,4 +93,5 @@ class ComparePage(Page):
 
 
 def _event_of(report: DeliveryReport) -> Payload:
-    return Payload(report.summary.id, path_of(report.summary), report.event.data_json)
+    summary = report.summary
+    return Payload(summary.id, delivery_path(summary.instance, summary.id), report.event.data_json)

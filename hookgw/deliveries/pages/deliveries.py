@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from quart import Response, request
@@ -30,6 +30,7 @@ from hookgw.records.instances import name_before_retirement
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
 from hookgw.site.moments import parse_moment, reader_zone
+from hookgw.site.page_paths import delivery_path, instance_path, job_path
 from hookgw.site.site import Form, NavEntry, Page, Site, visitor
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.web.auth import check_named
@@ -135,14 +136,14 @@ class DeliveriesPage(Page):
                 name = found.filters.get("id", "") if [*found.filters] == ["id"] else found.words
                 is_one = not (found.filters and found.words)
                 if is_one and (place := await self._place_of(name, reader.principal)) is not None:
-                    return self._site.redirect(f"/deliveries/{quote(place[0])}/{quote(place[1])}")
+                    return self._site.redirect(delivery_path(*place))
         return await self._page(filters, request.args.get("cursor") or None)
 
     async def search(self) -> Response:
         """Show the instance that a name means; otherwise the delivery, or deliveries, that a search finds."""
         q = request.args.get("q", "").strip()[:LONGEST]
         if names_reached(self._gateway.registry, visitor().principal, q):
-            return self._site.redirect(f"/instances/{quote(q)}")
+            return self._site.redirect(instance_path(q))
         return self._site.redirect("/deliveries", **({"q": q} if q else {}))
 
     async def export(self) -> Response:
@@ -397,7 +398,7 @@ class DeliveriesPage(Page):
             # On its page it can be paused and cancelled; a replay of one instance, too.
             planned = form.get("confirmed")
             of = {"of": planned} if planned.isdecimal() and planned != "0" else {}
-            return self._site.redirect(f"/jobs/{quote(job.id)}", **of)
+            return self._site.redirect(job_path(job.id), **of)
         done = "replayed" if is_replay else "cancelled"
         kept = {name: form.get(f"kept_{name}") for name in Filters._fields if form.get(f"kept_{name}")}
         return self._site.redirect("/deliveries", **kept, done=done)
@@ -409,17 +410,12 @@ def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
     return Row(
         delivery,
         name_before_retirement(delivery.instance),
-        path_of(delivery) if exists else "",
+        delivery_path(delivery.instance, delivery.id) if exists else "",
         with_masked_user(registration.url) if registration else None,
         registration.label if registration else None,
         why_of(delivery),
         registration is not None and registration.instance == delivery.instance,
     )
-
-
-def path_of(delivery: DeliverySummary) -> str:
-    """Return the path of a delivery's page below the dashboard."""
-    return f"/deliveries/{quote(delivery.instance)}/{quote(delivery.id)}"
 
 
 def why_of(delivery: DeliverySummary) -> str | None:

@@ -12,7 +12,7 @@ from quart import Response
 
 from hookgw.core.access import check_right
 from hookgw.deliveries.edited import Origin
-from hookgw.deliveries.pages.deliveries import path_of, why_of
+from hookgw.deliveries.pages.deliveries import why_of
 from hookgw.deliveries.present import WITHHELD
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.kernel.errors import HookgwError, NotFound
@@ -25,6 +25,7 @@ from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.events import path_segment
 from hookgw.records.registrations import Registration
 from hookgw.records.told_sentences import sentence_text
+from hookgw.site.page_paths import delivery_path
 from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_body, shown_curl, shown_json
 from hookgw.site.site import Page, Site, visitor
 from hookgw.store import DeliveryReport, DeliverySummary
@@ -94,7 +95,7 @@ class DeliveryPage(Page):
             origin=origin,
             editor=_editor(origin),
             attempts=await self._attempts(instance, name, visitor().principal),
-            path=path_of(report.summary),
+            path=delivery_path(report.summary.instance, report.summary.id),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
             error=error,
             **shown,
@@ -134,7 +135,7 @@ class DeliveryPage(Page):
             delivery=report.summary,
             attempts=newest,
             others=len(report.attempts) - len(newest),
-            path=path_of(report.summary),
+            path=delivery_path(report.summary.instance, report.summary.id),
             is_pending=report.summary.state is DeliveryState.PENDING,
             may_replay=principal.rights.has(Right.REPLAY),
             has_webhook=self._gateway.registrations.by_id(report.summary.registration) is not None,
@@ -198,7 +199,7 @@ class DeliveryPage(Page):
                 await deliveries.resend(instance, name, without_global=without_global)
         except HookgwError as error:
             return await self._page(instance, name, error, edited=data, other_url=url)
-        return self._site.redirect(f"/deliveries/{quote(instance)}/{quote(name)}", done="resent")
+        return self._site.redirect(delivery_path(instance, name), done="resent")
 
     async def skip(self) -> Response:
         """Cancel a delivery that its lane tries in vain, for this page and for lists of lanes."""
@@ -209,7 +210,7 @@ class DeliveryPage(Page):
         if elsewhere is not None:
             return elsewhere
         await self._gateway.views.cancel_one(instance, name, without_global=not visitor().principal.is_global)
-        page = _SKIPPED_ON.get(form.get("page"), f"/deliveries/{quote(instance)}/{quote(name)}")
+        page = _SKIPPED_ON.get(form.get("page"), delivery_path(instance, name))
         return self._site.back(page, "skipped")
 
 

@@ -23,6 +23,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
 from hookgw.site.addresses import address_for_programs
+from hookgw.site.page_paths import delivery_path, event_path
 from hookgw.site.payloads import MOST, Shown, shown_curl, shown_json
 from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.store import EventQuery, LoggedEvent
@@ -167,7 +168,7 @@ class EventsPage(Page):
             logged.accepted_at,
             f"{event.instance}.{event.id}",
             name_before_retirement(event.instance),
-            path_of_event(event.instance, event.id) if exists else "",
+            event_path(event.instance, event.id) if exists else "",
             preview + ("…" if len(event.data_json) > PREVIEW else "") if shows_data else "",
         )
 
@@ -183,7 +184,7 @@ class EventsPage(Page):
             data=shown_json(event.data_json, MOST_OPENED) if shows_data else None,
             curl=_curl(self._gateway, event, MOST_OPENED) if shows_data else None,
             withheld=WITHHELD,
-            path=path_of_event(instance, event_id),
+            path=event_path(instance, event_id),
         )
         return Response(text, content_type="text/html; charset=utf-8")
 
@@ -207,7 +208,7 @@ class EventsPage(Page):
             withheld=WITHHELD,
             rows=[row_of(gateway, one) for one in report.deliveries],
             webhooks=[one for one in gateway.registrations.of_instance(instance) if one.enabled],
-            path=path_of_event(instance, event_id),
+            path=event_path(instance, event_id),
             error=error,
             **shown,
         )
@@ -243,16 +244,11 @@ class EventsPage(Page):
             )
         except HookgwError as error:
             return await self._event(instance, event_id, error, other_url=url)
-        return self._site.redirect(f"/deliveries/{quote(instance)}/{quote(sent.id)}", done="resent")
+        return self._site.redirect(delivery_path(instance, sent.id), done="resent")
 
 
 def _asked() -> Filters:
     return Filters(**{name: request.args.get(name, "").strip()[:LONGEST] for name in Filters._fields})
-
-
-def path_of_event(instance: str, event_id: str) -> str:
-    """Return the path of an event's page below the dashboard."""
-    return f"/events/{quote(instance)}/{quote(event_id)}"
 
 
 def _emit_body(event: Event) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import quote
 
 from quart import Response
 
@@ -17,6 +16,7 @@ from hookgw.records.lane_lists import LaneFilter
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
+from hookgw.site.page_paths import webhook_path
 from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.site.words import wait_in_words
 from hookgw.web.auth import check_named
@@ -122,7 +122,7 @@ class LanesPage(Page):
         now = self._gateway.clock.steady()
         apart, path = self._gateway.clock.apart(), ""
         if instance is not None and label is not None and instance != GLOBAL_INSTANCE:
-            path = f"/instances/{quote(instance)}/webhooks/{quote(label)}"
+            path = webhook_path(instance, label)
         return Row(
             lane,
             _("every instance") if instance == GLOBAL_INSTANCE else instance,

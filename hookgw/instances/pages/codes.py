@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import lru_cache, partial
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import segno
 from quart import Response, request
 
 from hookgw.core.access import names_within
 from hookgw.records.api_keys import Principal, Right
+from hookgw.site.page_paths import instance_path
 from hookgw.site.site import Page, Site, visitor
 from hookgw.web.needs import within_reach
 
@@ -78,7 +79,7 @@ class CodesPage(Page):
             named=names[:MOST_NAMED],
             before=None if place is None else _address(names[place - 1]),
             after=None if place is None else _address(names[(place + 1) % len(names)]),
-            path="" if shown is None else f"/instances/{quote(shown.instance)}/connection",
+            path="" if shown is None else instance_path(shown.instance, "connection"),
             former=at,
             state=state,
             silent=found.silent,

@@ -44,6 +44,7 @@ from hookgw.records.sentences import NO_PAGE
 from hookgw.records.tags import tag_texts
 from hookgw.site.field_form import inputs_of
 from hookgw.site.figure_part import asked_span, figure_part
+from hookgw.site.page_paths import instance_path
 from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.store import DeliveryQuery
 from hookgw.webhooks.pages import WebhookForms
@@ -115,7 +116,7 @@ class InstancePage(Page):
         found = instances.get(instance)
         values: dict[str, Any] = {
             "instance": found,
-            "path": f"/instances/{quote(instance)}",
+            "path": instance_path(instance),
             "tab": tab,
             "tabs": TABS,
             "is_open": instances.connection_state(instance) is ConnectionState.OPEN,
@@ -140,7 +141,7 @@ class InstancePage(Page):
             values["charts"] = await figure_part(
                 self._site,
                 await self._gateway.figures.of_instance(instance, asked_span()),
-                here=f"/instances/{quote(instance)}",
+                here=instance_path(instance),
                 target=f"/deliveries?{urlencode({'instance': instance})}",
             )
         elif tab is WEBHOOKS:
@@ -204,7 +205,7 @@ class InstancePage(Page):
         deliveries, size = self._gateway.backlog.of_instance(instance)
         return {
             "instance": instance,
-            "path": f"/instances/{quote(instance)}",
+            "path": instance_path(instance),
             "account": instances.account(instance),
             "ingest_url": instances.ingest_url(found) if may_connect else None,
             "lacks": [call for call in CALLS if call not in calls] if found.integration else [],
@@ -234,7 +235,7 @@ class InstancePage(Page):
         return await self._site.fragment(
             "instance_webhooks_now.html",
             instance=instance,
-            path=f"/instances/{quote(instance)}",
+            path=instance_path(instance),
             webhooks=self._webhooks.rows(instance),
             sparks=await self._webhooks.sparks(instance),
             may_enable=may_enable,
@@ -243,7 +244,7 @@ class InstancePage(Page):
     async def _deliveries_now(self, instance: str, *, without_global: bool, **_: object) -> str:
         shown = await self._newest(instance, DELIVERIES_SHOWN, without_global)
         return await self._site.fragment(
-            "instance_deliveries_now.html", instance=instance, path=f"/instances/{quote(instance)}", **shown
+            "instance_deliveries_now.html", instance=instance, path=instance_path(instance), **shown
         )
 
     async def _connection_now(
@@ -309,7 +310,7 @@ class InstancePage(Page):
             await gateway.events.accept([event])
         except HookgwError as error:
             return await self.page(instance, form=form, at="emit", error=error)
-        return self._site.redirect(f"/instances/{quote(instance)}", done="emitted")
+        return self._site.redirect(instance_path(instance), done="emitted")
 
     async def send(self, instance: str) -> Response:
         form = await self._site.form()
@@ -317,4 +318,4 @@ class InstancePage(Page):
             await send_text(self._gateway, instance, form.get("number"), form)
         except HookgwError as error:
             return await self.page(instance, form=form, at="send", error=error)
-        return self._site.redirect(f"/instances/{quote(instance)}", done="sent")
+        return self._site.redirect(instance_path(instance), done="sent")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import quote
 
 from quart import Response, request
 
@@ -20,6 +19,7 @@ from hookgw.records.tags import parse_tag
 from hookgw.site.figure_part import Spark, Sparks
 from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
 from hookgw.site.option_form import option_fields, read_options
+from hookgw.site.page_paths import instance_path
 from hookgw.site.site import Form, NavEntry, Page, Site, visitor
 from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
@@ -223,7 +223,7 @@ class InstancesPage(Page):
             "instance_created.html",
             201,
             name=created.instance.name,
-            path=f"/instances/{quote(created.instance.name)}",
+            path=instance_path(created.instance.name),
             key=created.key,
             has_connector=bool(integration),
             warnings=instances.option_warnings(created.instance),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import quote
 
 from hookgw.kernel.language import N_
 from hookgw.records.api_keys import Right
+from hookgw.site.page_paths import instance_path
 
 
 class Tab(NamedTuple):
@@ -23,7 +23,7 @@ class Tab(NamedTuple):
 
     def path(self, instance: str) -> str:
         """Return the path of the page, below the dashboard."""
-        return f"/instances/{quote(instance)}" + (f"/{self.name}" if self.name else "")
+        return instance_path(instance, self.name)
 
 
 OVERVIEW = Tab("", N_("Overview"))

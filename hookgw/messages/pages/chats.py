@@ -18,6 +18,7 @@ from hookgw.messages.requests import MAX_NUMBER
 from hookgw.records.api_keys import Right
 from hookgw.records.browser_sessions import new_token
 from hookgw.records.chats import GROUP, HIDDEN, NUMBER, plain_jid
+from hookgw.site.page_paths import instance_path
 from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.store import EventQuery, LoggedEvent
 
@@ -137,7 +138,7 @@ class ChatsPage(Page):
         ]
         return await self._site.fragment(
             "chats_now.html",
-            path=f"/instances/{quote(instance)}/chats",
+            path=instance_path(instance, "chats"),
             rows=rows,
             older=urlencode({"cursor": page.cursor}) if page.cursor else None,
             is_first=cursor is None,
@@ -193,7 +194,7 @@ class ChatsPage(Page):
     async def _bubbles(self, instance: str, part: ChatPart) -> str:
         return await self._site.fragment(
             "chat_now.html",
-            path=f"/instances/{quote(instance)}/chats",
+            path=instance_path(instance, "chats"),
             bubbles=part.bubbles,
             # In a chat with one person, the title has the name.
             names_authors=_is_group(part.names) or len({one.author for one in part.bubbles} - {""}) > 1,
@@ -210,7 +211,7 @@ class ChatsPage(Page):
             if not visitor().has(Right.PAYLOADS):
                 raise
             return await self._page(instance, names, form=form, error=error)
-        path = f"/instances/{quote(instance)}"
+        path = instance_path(instance)
         if not visitor().has(Right.PAYLOADS):
             return self._site.redirect(path, done="sent")
         pairs = urlencode([*(("name", one) for one in names or [number]), ("done", "sent")])

@@ -18,6 +18,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.audit import who
 from hookgw.records.jobs import Job, JobKind, JobOrder
 from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.site.page_paths import instance_path, job_path, webhook_path
 from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
@@ -133,7 +134,7 @@ class JobsPage(Page):
         planned = _planned(form.get("of"))
         if form.get("page") == job_id:
             of = {"of": str(planned)} if planned else {}
-            return self._site.redirect(f"/jobs/{quote(job_id)}", **of, done=_NOTICES[order])
+            return self._site.redirect(job_path(job_id), **of, done=_NOTICES[order])
         return self._site.redirect("/jobs", done=_NOTICES[order])
 
     async def _table(self, principal: Principal) -> str:
@@ -148,7 +149,7 @@ def _planned(text: str) -> int:
 
 
 def _row(job: Job, *, may_order: bool) -> Row:
-    where, path = job.instance, f"/instances/{quote(job.instance)}"
+    where, path = job.instance, instance_path(job.instance)
     if job.instance == GLOBAL_INSTANCE:
         where = (
             _("every instance")
@@ -158,7 +159,7 @@ def _row(job: Job, *, may_order: bool) -> Row:
         where, path = "" if job.kind is JobKind.BACKUP else where, ""
     elif job.backfill is not None:
         where = f"{where} / {job.backfill.label}"
-        path += f"/webhooks/{quote(job.backfill.label)}"
+        path = webhook_path(job.instance, job.backfill.label)
     if job.total is not None:
         done = _("{done} of {n} pages", done=job.done, n=job.total)
     elif job.kind is JobKind.BACKUP:

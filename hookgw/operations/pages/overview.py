@@ -25,6 +25,7 @@ from hookgw.records.shards import SHARDS
 from hookgw.records.told_sentences import sentence_text
 from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
+from hookgw.site.page_paths import instance_path, webhook_path
 from hookgw.site.site import NavEntry, Page, Site, visitor
 from hookgw.web.auth import check_named
 from hookgw.web.needs import within_reach
@@ -344,9 +345,8 @@ def _shown(problem: Problem) -> ShownProblem:
     if instance == GLOBAL_INSTANCE:
         title = _("Webhook {webhook} of every instance", webhook=label)
         return ShownProblem(title, "/lanes", why, since, problem.detail, problem.delivery)
-    path = f"/instances/{quote(instance)}"
     if not label:
-        return ShownProblem(instance, path, why, since)
+        return ShownProblem(instance, instance_path(instance), why, since)
     title = _("Webhook {webhook} of {instance}", webhook=label, instance=instance)
-    path = f"{path}/webhooks/{quote(label)}"
+    path = webhook_path(instance, label)
     return ShownProblem(title, path, why, since, problem.detail, problem.delivery)

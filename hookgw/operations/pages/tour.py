@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
-from urllib.parse import quote
 
 from quart import Response, request
 
@@ -13,6 +12,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import DeliveryState
 from hookgw.site.addresses import address_for_programs
+from hookgw.site.page_paths import delivery_path
 from hookgw.site.site import Page, Site, visitor
 from hookgw.store import DeliveryQuery
 from hookgw.web.needs import within_reach
@@ -137,7 +137,7 @@ class TourPage(Page):
             ),
             bool(with_webhook),
             bool(newest),
-            f"/deliveries/{quote(page[0].instance)}/{quote(page[0].id)}" if page else "",
+            delivery_path(page[0].instance, page[0].id) if page else "",
             address,
             self._reaches_this_machine,
         )
