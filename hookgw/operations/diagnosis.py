@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
 import trio
 from msgspec import UNSET
 
@@ -104,22 +103,14 @@ async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagn
     checks = []
     for group in groups[:MOST_PROBLEMS]:
         problem, several = group.problems[0], len(group.problems)
-        is_webhook = bool(problem.label)
         place = shlex.quote(problem.instance)
         found = problem.why
         if several > 1:  # a receiver that is down may be that of all accounts
             found += f" It is one of {several:,} problems with this cause: hookgw problem list"
-        checks.append(
-            Check(
-                check=CheckName.WEBHOOK if is_webhook else CheckName.CONNECTION,
-                state=CheckState.FAILED,
-                found=found,
-                advice=f"hookgw doctor {place}" if problem.instance != "*" else UNSET,
-                instance=problem.instance,
-                label=problem.label or UNSET,
-                delivery=problem.delivery or UNSET,
-            )
-        )
+        check = CheckName.WEBHOOK if problem.label else CheckName.CONNECTION
+        advice = f"hookgw doctor {place}" if problem.instance != "*" else None
+        where = problem.instance, problem.label, problem.delivery
+        checks.append(_check(check, CheckState.FAILED, found, advice, *where))
     if (left := len(groups) - MOST_PROBLEMS) > 0:
         found = f"There are {left:,} more causes: hookgw problem list"
         checks.append(_check(CheckName.WEBHOOK, CheckState.FAILED, found))
@@ -242,8 +233,7 @@ def _lane(
         found += f" The next attempt is in {at_a_glance(lane.waiting_until - now)}."
     found += f" Last answer: {lane.last_error}"
     advice = advice_for(lane, now) or _lane_advice(gateway, registration, lane, reach)
-    check = _of(registration, CheckName.LANE, CheckState.FAILED, found, advice)
-    yield msgspec.structs.replace(check, delivery=skippable(lane) or UNSET)
+    yield _of(registration, CheckName.LANE, CheckState.FAILED, found, advice, skippable(lane))
 
 
 def _lane_advice(
@@ -348,9 +338,14 @@ def _of_system(gateway: Gateway, name: str | None, *, is_operator: bool) -> Iter
 
 
 def _of(
-    registration: Registration, check: CheckName, state: CheckState, found: str, advice: str | None = None
+    registration: Registration,
+    check: CheckName,
+    state: CheckState,
+    found: str,
+    advice: str | None = None,
+    delivery: str = "",
 ) -> Check:
-    return _check(check, state, found, advice, registration.instance, registration.label)
+    return _check(check, state, found, advice, registration.instance, registration.label, delivery)
 
 
 def _check(
@@ -359,7 +354,8 @@ def _check(
     found: str,
     advice: str | None = None,
     instance: str | None = None,
-    label: str | None = None,
+    label: str = "",
+    delivery: str = "",
 ) -> Check:
     return Check(
         check=check,
@@ -368,4 +364,5 @@ def _check(
         advice=advice or UNSET,
         instance=instance or UNSET,
         label=label or UNSET,
+        delivery=delivery or UNSET,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
 
-import msgspec
 import trio
 
 from hookgw.concurrency.clock import Clock
@@ -113,10 +113,12 @@ class Problems(Collaborator):
             if lane is not None:
                 outcome, error = lane.last_outcome, lane.last_error
             why = f"{error or ''} {advice}".strip()
-            failing_one = _of_webhook(ProblemKind.WEBHOOK_FAILING, registration, why, since + apart)
             found.append(
-                msgspec.structs.replace(
-                    failing_one,
+                _of_webhook(
+                    ProblemKind.WEBHOOK_FAILING,
+                    registration,
+                    why,
+                    since + apart,
                     delivery="" if lane is None else skippable(lane),
                     cause=cause_of_failure(registration.url, outcome, error),
                     pending=self._backlog.of(registration.id)[0],
@@ -177,14 +179,13 @@ class Problems(Collaborator):
                 why = f"Disabled. {registration.disabled_reason}"
                 # 0 for one of the configuration that another node has disabled: this one does not know when.
                 since = registration.updated_at or None
-                found = _of_webhook(ProblemKind.WEBHOOK_DISABLED, registration, why, since)
                 cause = cause_of_disabling(registration.url, registration.disabled_reason)
-                yield msgspec.structs.replace(found, cause=cause)
+                yield _of_webhook(ProblemKind.WEBHOOK_DISABLED, registration, why, since, cause=cause)
             elif self._backlog.is_high(registration.id):
                 count, _ = self._backlog.of(registration.id)
-                found = _of_webhook(ProblemKind.BACKLOG, registration, f"{count:,} deliveries wait.", None)
+                why = f"{count:,} deliveries wait."
                 cause = f"{host_of(registration.url)} is too slow: the backlog is high"
-                yield msgspec.structs.replace(found, cause=cause, pending=count)
+                yield _of_webhook(ProblemKind.BACKLOG, registration, why, None, cause=cause, pending=count)
 
     def _of_instance(self, name: str) -> Iterator[Problem]:
         yield from self._stopped(self._registry.of_instance(name))
@@ -210,12 +211,8 @@ class Problems(Collaborator):
             yield Problem(ProblemKind.INSTANCE_CLOSED, why, since, instance=name, cause=cause)
 
 
-def _of_webhook(kind: ProblemKind, registration: Registration, why: str, since: float | None) -> Problem:
-    return Problem(
-        kind,
-        why,
-        since,
-        instance=registration.instance,
-        label=registration.label,
-        detail=registration.address,
-    )
+def _of_webhook(
+    kind: ProblemKind, registration: Registration, why: str, since: float | None, **more: Any
+) -> Problem:
+    instance, label, url = registration.instance, registration.label, registration.address
+    return Problem(kind, why, since, instance=instance, label=label, detail=url, **more)
