@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -24,13 +22,12 @@ from hookgw.plugins.loading import load_plugins
 DEFAULT_FILE = Path("config.yaml")
 
 
-def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--config",
-        type=click.Path(dir_okay=False, path_type=Path),
-        envvar="HOOKGW_CONFIG",
-        help="The configuration file. Or set HOOKGW_CONFIG.  [default: config.yaml, if it exists]",
-    )(command)
+config_option = click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="HOOKGW_CONFIG",
+    help="The configuration file. Or set HOOKGW_CONFIG.  [default: config.yaml, if it exists]",
+)
 
 
 def find_config(given: Path | None) -> Path | None:

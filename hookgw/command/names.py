@@ -179,13 +179,12 @@ def kinds_option(name: str, text: str, *, former: str) -> Callable[[F], F]:
     )
 
 
-def label_option(command: F) -> F:
-    return click.option(
-        "--label",
-        callback=read_name,
-        shell_complete=complete_labels,
-        help="Label of the registration; an instance may have several.  [default: default]",
-    )(command)
+label_option = click.option(
+    "--label",
+    callback=read_name,
+    shell_complete=complete_labels,
+    help="Label of the registration; an instance may have several.  [default: default]",
+)
 
 
 def _ask(ctx: click.Context, *path: str, of: str | None = None) -> list[dict[str, Any]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -36,8 +34,7 @@ def profile() -> None:
     """
 
 
-def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.argument("name", shell_complete=complete_profiles)(command)
+name_argument = click.argument("name", shell_complete=complete_profiles)
 
 
 @profile.command()

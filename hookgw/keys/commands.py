@@ -56,13 +56,12 @@ def key() -> None:
     """
 
 
-def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--instance",
-        callback=read_name,
-        shell_complete=complete_instances,
-        help="Keys of this instance.  [default: those of no instance]",
-    )(command)
+instance_option = click.option(
+    "--instance",
+    callback=read_name,
+    shell_complete=complete_instances,
+    help="Keys of this instance.  [default: those of no instance]",
+)
 
 
 def instances_option(meaning: str) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -23,14 +23,13 @@ _COUNTED = (
 )
 
 
-def kinds_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--kind",
-        "kinds",
-        multiple=True,
-        shell_complete=complete_kinds,
-        help="Only events of this kind; repeatable.",
-    )(command)
+kinds_option = click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    shell_complete=complete_kinds,
+    help="Only events of this kind; repeatable.",
+)
 
 
 def body_of(instance: str | None, instances: str | None, choice: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quart import Response
 
@@ -16,6 +16,7 @@ from hookgw.instances.requests import (
     parse_tags,
 )
 from hookgw.records.api_keys import Right
+from hookgw.records.instances import Instance
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_json, reserve
@@ -45,13 +46,7 @@ class AccountRoutes(RouteGroup):
         """Return the options of the instance and of its connector; secrets are masked."""
         found = self._instances.get(instance)
         await reserve(ONE)
-        return json_response(
-            responses.ConnectorOptions(
-                **own_options(found),
-                options=self._instances.masked_options(found),
-                options_schema=self._instances.options_schema(found),
-            )
-        )
+        return json_response(self._options_of(found))
 
     @route("PATCH", "/instance/options/<instance>")
     @describes(_TAG, Right.CONNECT, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409, 502))
@@ -66,13 +61,15 @@ class AccountRoutes(RouteGroup):
         own, change = parse_option_changes(await read_json(self._limit))
         is_operator = current_holder().principal.is_operator
         changed = await self._instances.change_options(instance, change, own, is_operator=is_operator)
-        return json_response(
-            responses.ConnectorOptions(
-                **own_options(changed),
-                options=self._instances.masked_options(changed),
-                options_schema=self._instances.options_schema(changed),
-                warnings=self._instances.option_warnings(changed),
-            )
+        warnings = self._instances.option_warnings(changed)
+        return json_response(self._options_of(changed, warnings=warnings))
+
+    def _options_of(self, instance: Instance, **more: Any) -> responses.ConnectorOptions:
+        return responses.ConnectorOptions(
+            **own_options(instance),
+            options=self._instances.masked_options(instance),
+            options_schema=self._instances.options_schema(instance),
+            **more,
         )
 
     @route("PATCH", "/instance/tags/<instance>")
