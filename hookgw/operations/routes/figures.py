@@ -61,6 +61,8 @@ class FigureRoutes(RouteGroup):
         """Count what became of an instance's events, and of deliveries to its own webhooks, over time."""
         span = _span()
         if label := request.args.get("webhook"):
+            if self._gateway.registrations.find(instance, label) is None:
+                await self._gateway.refresh.catch_up()  # another node may have made it a moment ago
             return await self._of_webhook(self._gateway.registrations.get(instance, label), span)
         self._gateway.instances.get(instance)
         return json_response(present_series(await self._gateway.figures.of_instance(instance, span)))

@@ -354,8 +354,14 @@ async def test_what_another_node_has_just_made_is_within_reach_and_can_be_named(
             await b.call("GET", path, key=key)
         await a.call("PATCH", f"/instance/tags/{names[0]}", {"tags": {"tenant": "bolt"}})
         await a.call("PATCH", f"/instance/tags/{names[0]}", {"tags": {"tenant": "acme"}})
-        await a.call("POST", f"/webhook/set/{names[0]}/label", {"url": "http://127.0.0.1:9/"}, status=201)
-        await b.call("GET", f"/delivery/list/{names[0]}?label=label", key=key)
+        for label, path in (
+            ("one", f"/delivery/list/{names[0]}?label=one"),
+            ("two", f"/event/list/{names[0]}?label=two"),
+            ("three", f"/figures/find/{names[0]}?webhook=three"),
+        ):
+            hook = {"url": "http://127.0.0.1:9/"}
+            await a.call("POST", f"/webhook/set/{names[0]}/{label}", hook, status=201)
+            await b.call("GET", path, key=key)
 
 
 async def test_what_a_node_cannot_look_for_is_not_refused_nor_called_unknown(
@@ -369,6 +375,7 @@ async def test_what_a_node_cannot_look_for_is_not_refused_nor_called_unknown(
             ("GET", "/delivery/list/made-elsewhere", key, None, 403),
             ("GET", f"/delivery/list/{OF_A}", key, None, 403),
             ("GET", f"/delivery/list/{OF_A}?label=elsewhere", KEY, None, 404),
+            ("GET", f"/figures/find/{OF_A}?webhook=elsewhere", KEY, None, 404),
             ("GET", "/delivery/list?instances=made-elsewhere", KEY, None, 404),
             ("GET", "/event/list?instances=made-elsewhere", KEY, None, 404),
             ("POST", "/delivery/replay", KEY, {"instances": ["made-elsewhere"], "since": "2h"}, 404),
