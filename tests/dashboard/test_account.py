@@ -8,7 +8,6 @@ from urllib.parse import quote, unquote
 
 import msgspec
 import pytest
-import trio
 
 from hookgw import ConnectionState, Event, Gateway, Right
 from tests.api.test_route_walk import add_key
@@ -20,6 +19,7 @@ from tests.public.messages import ChatSearch
 from tests.public.records import Reach
 from tests.public.store import EventQuery
 from tests.support.disks import refuse
+from tests.support.waits import until
 
 PAGE = "/instances/loja1"
 TABS = ("", "/chats", "/webhooks", "/deliveries", "/connection", "/keys", "/settings")
@@ -63,9 +63,7 @@ async def write(gateway: Gateway, *messages: tuple[Any, Any], kind: str = "MESSA
 
 async def connect(gateway: Gateway, name: str = "loja1") -> None:
     await gateway.instances.connect(name)
-    with trio.fail_after(20):
-        while gateway.instances.connection_state(name) is not ConnectionState.OPEN:  # noqa: ASYNC110
-            await trio.sleep(0.01)
+    await until(lambda: gateway.instances.connection_state(name) is ConnectionState.OPEN)
 
 
 def bubbles(page: str) -> list[tuple[str, str]]:
@@ -516,9 +514,7 @@ class TestCodes:
 async def _scan(gateway: Gateway, name: str) -> None:
     """Let the account of a simulated instance be scanned."""
     await gateway.instances.change_options(name, {"connect_delay": "0s"}, is_operator=True)
-    with trio.fail_after(20):
-        while gateway.instances.connection_state(name) is not ConnectionState.OPEN:  # noqa: ASYNC110
-            await trio.sleep(0.01)
+    await until(lambda: gateway.instances.connection_state(name) is ConnectionState.OPEN)
 
 
 class TestWebhooksOfTheConfiguration:

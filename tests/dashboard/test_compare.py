@@ -3,12 +3,12 @@
 import re
 
 import pytest
-import trio
 
 from hookgw import Event, Gateway
 from hookgw.testing import Receiver, answer
 from tests.dashboard.conftest import KEY, Browser
 from tests.public.webhooks import parse_registration
+from tests.support.waits import until
 
 
 @pytest.fixture
@@ -32,9 +32,7 @@ async def emit(gateway: Gateway, event_id: str, data: bytes) -> None:
 
 async def settled(gateway: Gateway, hookgw_receiver: Receiver, count: int) -> None:
     await hookgw_receiver.wait_for(count)
-    with trio.fail_after(10):
-        while gateway.backlog.of_instance("loja1")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
-            await trio.sleep(0.01)
+    await until(lambda: not gateway.backlog.of_instance("loja1")[0])
     await gateway.store.flush()
 
 

@@ -20,6 +20,7 @@ from tests.public.records import Reach
 from tests.public.web import PAGE
 from tests.public.web import AppApplication as Application
 from tests.public.webhooks import parse_registration
+from tests.support.waits import until
 
 LIST = "/deliveries"
 
@@ -35,9 +36,7 @@ async def loja1(gateway: Gateway, hookgw_receiver: Receiver) -> str:
     for number, kind in enumerate(("MESSAGES_UPSERT", "CONNECTION_UPDATE")):
         await emit(gateway, kind, f"evt_{number}")
     await hookgw_receiver.wait_for(2)
-    with trio.fail_after(10):
-        while gateway.backlog.of_instance("loja1")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
-            await trio.sleep(0.01)
+    await until(lambda: not gateway.backlog.of_instance("loja1")[0])
     await gateway.store.flush()
     return "loja1"
 
@@ -297,11 +296,9 @@ async def test_a_delivery_that_was_answered_late_says_so(
     await emit(gateway, "CALL", "evt", "slow")
     webhook = gateway.registrations.get("slow").id
     with trio.fail_after(20):
-        while gateway.auto_disable.failing_since(webhook) is None:  # noqa: ASYNC110 (an attempt)
-            await trio.sleep(0.01)
+        await until(lambda: gateway.auto_disable.failing_since(webhook) is not None)
         may_answer.set()
-        while gateway.backlog.of_instance("slow")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
-            await trio.sleep(0.01)
+        await until(lambda: not gateway.backlog.of_instance("slow")[0])
     # Its only attempt is unanswered; without the reason, nobody would understand why it is delivered.
     for page in (f"{LIST}/slow/evt", f"{LIST}?instance=slow"):
         assert "Attempt 1 was answered late: status 200" in (await browser.get(page)).text
@@ -316,8 +313,7 @@ async def test_a_delivery_that_was_not_tried_says_what_it_waits_for(
         await emit(gateway, "MESSAGES_UPSERT", name, "loja2")
     with trio.fail_after(20):
         webhook = gateway.registrations.get("loja2").id
-        while gateway.auto_disable.failing_since(webhook) is None:  # noqa: ASYNC110 (an attempt)
-            await trio.sleep(0.05)
+        await until(lambda: gateway.auto_disable.failing_since(webhook) is not None)
     page = (await browser.get("/deliveries/loja2/second")).text
     assert "It waits for those before it, which go first. No connection to port 9" in page
     await gateway.registrations.pause("loja2")
@@ -371,9 +367,7 @@ async def test_a_delivery_is_skipped(
     await set_webhook(gateway, "loja2", hookgw_receiver.url)
     for name in ("first", "second"):
         await emit(gateway, "MESSAGES_UPSERT", name, "loja2")
-    with trio.fail_after(20):
-        while gateway.auto_disable.failing_since(gateway.registrations.get("loja2").id) is None:  # noqa: ASYNC110
-            await trio.sleep(0.05)
+    await until(lambda: gateway.auto_disable.failing_since(gateway.registrations.get("loja2").id) is not None)
     first = (await gateway.history.find("loja2", "first")).summary.id
     page = {"": f"{LIST}/loja2/{first}", "lanes": "/lanes", "overview": "/"}[shown_on]
     text = (await browser.get(page)).text
@@ -488,9 +482,7 @@ async def test_all_that_match_are_of_several_instances(
     assert re.search(r'<data value="1">1</data> to default of loja2', counted)
     done = await browser.submit(LIST, f"{LIST}/cancel", {"state": "pending", "confirmed": "true"})
     assert "done=cancel" in done.headers["location"]
-    with trio.fail_after(10):
-        while gateway.backlog.of_instance("loja2")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
-            await trio.sleep(0.01)
+    await until(lambda: not gateway.backlog.of_instance("loja2")[0])
     nothing = (await browser.submit(LIST, f"{LIST}/cancel", {"state": "pending"})).text
     assert "No pending delivery matches" in nothing
     counted = (await browser.submit(LIST, f"{LIST}/replay", {"state": "dead"})).text
@@ -562,9 +554,7 @@ class TestLongPayloads:
         await gateway.events.accept([event])
         for number in range(12):
             await hookgw_receiver.wait_for(3 + number)
-            with trio.fail_after(10):
-                while gateway.backlog.of_instance(loja1)[0]:  # noqa: ASYNC110 (nobody tells of the commit)
-                    await trio.sleep(0.01)
+            await until(lambda: not gateway.backlog.of_instance(loja1)[0])
             await gateway.store.flush()
             if number < 11:
                 await gateway.deliveries.resend(loja1, "evt_long")

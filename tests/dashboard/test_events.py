@@ -6,13 +6,13 @@ import shlex
 
 import httpx
 import pytest
-import trio
 
 from hookgw import Event, Gateway
 from hookgw.testing import Receiver
 from tests.dashboard.conftest import KEY, Browser
 from tests.dashboard.test_streams import watching
 from tests.public.webhooks import parse_registration
+from tests.support.waits import until
 
 DATA = b'{"text":"Ol\xc3\xa1 <b>it\'s</b>"}'
 
@@ -27,9 +27,7 @@ async def shop(gateway: Gateway, hookgw_receiver: Receiver) -> str:
     await emit(gateway, "evt_2", "loja1", b'{"state":"open"}', "CONNECTION_UPDATE")
     await emit(gateway, "evt_3", "loja2", b"[1,2]")
     await hookgw_receiver.wait_for(1)
-    with trio.fail_after(10):
-        while gateway.backlog.of_instance("loja1")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
-            await trio.sleep(0.01)
+    await until(lambda: not gateway.backlog.of_instance("loja1")[0])
     await gateway.store.flush()
     return "loja1"
 

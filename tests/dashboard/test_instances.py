@@ -21,6 +21,7 @@ from tests.public.webhooks import parse_registration
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of
 from tests.support.room import Room
+from tests.support.waits import until
 
 PAGE = "/instances/loja1"
 
@@ -424,8 +425,7 @@ class TestAWebhook:
         await emit(gateway)
         with trio.fail_after(20):
             webhook = gateway.registrations.get("loja1").id
-            while gateway.auto_disable.failing_since(webhook) is None:  # noqa: ASYNC110 (an attempt)
-                await trio.sleep(0.01)
+            await until(lambda: gateway.auto_disable.failing_since(webhook) is not None)
         for where in (page, PAGE):
             shown = (await browser.get(where)).text
             assert "failing</span> " in shown

@@ -17,6 +17,7 @@ from tests.public.config import OperationsSettings, Settings
 from tests.public.records import FailingTask
 from tests.public.store import Held, LaneBacklog
 from tests.support.disks import refuse
+from tests.support.waits import until
 
 
 async def test_an_empty_gateway_shows_how_to_begin(browser: Browser) -> None:
@@ -136,9 +137,7 @@ async def test_many_problems_are_shown_on_demand(
         await gateway.instances.create(name)
         await set_webhook(gateway, name, f"http://127.0.0.1:{port}/x")
         await emit(gateway, name)
-    with trio.fail_after(20):
-        while len([*gateway.auto_disable.failing()]) < 2:  # noqa: ASYNC110 (attempts)
-            await trio.sleep(0.05)
+    await until(lambda: len([*gateway.auto_disable.failing()]) >= 2)
     page = (await browser.get("/")).text
     assert page.count("<b>Webhook default of") == 1
     assert "?problems=all" in page
@@ -190,9 +189,7 @@ class TestSystem:
     async def test_a_backup(self, browser: Browser, tmp_path: Path) -> None:
         made = await browser.submit("/system", "/system/backup")
         assert made.status_code == 200
-        with trio.fail_after(20):
-            while not list((tmp_path / "copies").glob("*")):  # noqa: ASYNC110 (a file)
-                await trio.sleep(0.05)
+        await until(lambda: list((tmp_path / "copies").glob("*")))
         [copy] = (tmp_path / "copies").glob("*")
         assert copy.name in made.text
 
@@ -284,9 +281,7 @@ async def fail(gateway: Gateway, *names: str) -> None:
         await gateway.instances.create(name)
         await set_webhook(gateway, name)
         await emit(gateway, name)
-    with trio.fail_after(20):
-        while len([*gateway.auto_disable.failing()]) < len(names):  # noqa: ASYNC110 (attempts)
-            await trio.sleep(0.05)
+    await until(lambda: len([*gateway.auto_disable.failing()]) >= len(names))
 
 
 async def test_one_dead_receiver_is_one_problem_that_is_repaired_in_place(
@@ -424,9 +419,7 @@ async def test_lanes_are_searched_and_idle_ones_are_listed_on_demand(
         await set_webhook(gateway, "works", receiver.url)
         await emit(gateway, "works")
         await receiver.wait_for(1)
-        with trio.fail_after(10):
-            while gateway.backlog.of_instance("works")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
-                await trio.sleep(0.01)
+        await until(lambda: not gateway.backlog.of_instance("works")[0])
         shown = {
             query: [
                 name for name in ("loja1", "works") if f"{name} / default" in (await browser.get(query)).text

@@ -8,7 +8,7 @@ import itertools
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from hookgw.testing import Receiver, answer, open_receiver
 from tests.crash.target import Target
 from tests.store.sqlite.support import peek
 from tests.support.gateway_process import KEY, write_config
+from tests.support.waits import until
 
 SIZE = "6m"
 PATIENCE = 60.0
@@ -174,11 +175,6 @@ async def on_small_disk(
                 with gateway.looked_into():
                     yield gateway
             nursery.cancel_scope.cancel()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110
-        await trio.sleep(LOOK_AGAIN)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import trio
 from tests.public.core import Metrics
 from tests.public.operations import Blocker, LoopWatchdog, find_blocker
 from tests.public.plugins import Boundary, HookImplementation
+from tests.support.waits import until
 
 PLUGIN = """
 import helper_library
@@ -66,11 +67,6 @@ async def watched(metrics: Metrics, modules: dict[str, str], threshold: float = 
 
 def threads() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "hookgw watchdog"]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 -- the thread cannot set an event of Trio's
-        await trio.sleep(0.01)
 
 
 async def counted(metrics: Metrics, plugin: str) -> None:

@@ -1,6 +1,7 @@
 """What tests wait for: times that hookgw uses by default, and tasks."""
 
 import time
+from collections.abc import Callable, Sized
 
 import trio
 
@@ -8,6 +9,22 @@ from tests.public.config import DeliverySettings
 
 FIRST_WAIT = float(DeliverySettings().schedule[0])
 """Seconds after which a failed delivery is tried again."""
+
+PATIENCE = 120.0
+"""Real seconds after which :func:`until` gives up: a busy machine may take most of them."""
+
+
+async def until(is_so: Callable[[], int | Sized | None]) -> None:
+    """Wait for what nobody tells: it is in a thread, in another task or in a database.
+
+    Raises:
+        TimeoutError: it has not come about after :data:`PATIENCE`.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"it has not come about after {PATIENCE:g} s")
+        await trio.sleep(0.02)
 
 
 async def asleep(name: str) -> None:

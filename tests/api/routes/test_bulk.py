@@ -16,6 +16,7 @@ from tests.api.routes.test_jobs import ended
 from tests.api.test_app import shape_of
 from tests.public.records import JobKind
 from tests.public.web import AppApplication as Application
+from tests.support.waits import until
 
 TENANT = {"apikey": "the-key-of-the-shop"}
 NAMES = ("loja1", "loja2", "shop")
@@ -196,12 +197,10 @@ async def test_jobs_of_a_key_that_wait_for_others_are_limited(
 
     assert await ask("replay", both, crm) == 202
     # While the part of an earlier job is not stored yet, nothing waits for it.
-    while gateway.jobs.running(JobKind.REPLAY, "loja1") is None:  # noqa: ASYNC110 -- it has no event
-        await trio.sleep(0.01)
+    await until(lambda: gateway.jobs.running(JobKind.REPLAY, "loja1") is not None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, "replay", one_of_them, crm)  # it is stored, and answered, once it waits
-        while gateway.jobs.of_caller("key crm") < 2:  # noqa: ASYNC110 -- it has no event
-            await trio.sleep(0.01)
+        await until(lambda: gateway.jobs.of_caller("key crm") >= 2)
         for call, body in (
             ("replay", both),
             ("replay", one_of_them),
@@ -214,8 +213,7 @@ async def test_jobs_of_a_key_that_wait_for_others_are_limited(
         assert await ask("replay", both, {}) == 202
         assert await ask("replay", {**both, "instances": ["shop"]}, TENANT) == 202
         free.set()
-        while gateway.jobs.of_caller("key crm"):  # noqa: ASYNC110 -- it has no event
-            await trio.sleep(0.01)
+        await until(lambda: not gateway.jobs.of_caller("key crm"))
     assert await ask("cancel", {}, crm) in (200, 202)
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-import trio
 
 from hookgw import Gateway
 from hookgw.testing import Receiver
 from tests.api.routes.test_events import one
 from tests.public.config import OperationsSettings, Settings
+from tests.support.waits import until
 
 
 @pytest.fixture
@@ -44,8 +44,7 @@ async def test_a_series_tells_what_happened(
     await client.post("/webhook/set/shop", json={"url": hookgw_receiver.url})
     await client.post("/event/emit/shop", json=one())
     await hookgw_receiver.wait_for(1)
-    while gateway.backlog.count:  # noqa: ASYNC110 -- the receiver has answered before the lane hears of it
-        await trio.sleep(0.01)
+    await until(lambda: not gateway.backlog.count)
     for query in ("/shop", "/shop?webhook=default&span=1h", "?tag=tenant=acme"):
         await gateway.figures.fold()
         response = await client.get(f"/figures/find{query}")

@@ -37,6 +37,7 @@ from tests.public.kernel import Duration, Size
 from tests.public.messages import MOST, MOST_OF_INSTANCE, RATE, content_disposition
 from tests.public.plugins import Hooks, load_plugins
 from tests.public.web import AppApplication as Application
+from tests.support.waits import until
 
 LIMIT = Size(32 * 2**20)
 PICTURE = b"\x89PNG and more"
@@ -290,9 +291,7 @@ async def test_a_link_survives_a_restart_and_not_its_instance(
                 await gateway.instances.connect("shop")
                 links.append(link_to(connector))
                 continue
-            with trio.fail_after(20):
-                while gateway.instances.connection_state("shop") is not ConnectionState.OPEN:  # noqa: ASYNC110
-                    await trio.sleep(0.001)
+            await until(lambda: gateway.instances.connection_state("shop") is ConnectionState.OPEN)
             token = links[0].rpartition("/")[2]
             gateway.media.open("shop", token).leave()
             await gateway.instances.delete("shop")

@@ -38,6 +38,7 @@ from tests.public.app import open_gateway
 from tests.public.config import PluginsSettings, Settings
 from tests.public.plugins import Hooks, load_plugins
 from tests.public.webhooks import RegistrationChange
+from tests.support.waits import until
 
 KEY = {"remoteJid": "55@fake", "fromMe": False, "id": "M1"}
 MESSAGE_KEY = MessageKey(remote_jid="55@fake", id="M1")
@@ -709,8 +710,7 @@ async def test_a_client_that_closes_its_connection_meanwhile_sends_nothing(
     body = '{"number": "55", "text": "first", "delay": 60000}'
     async with slow_request(client, "/message/sendText/loja1", body, apikey=KEY_OF_API) as request:
         await request.send_body()
-        while not connector.calls_of("set_presence"):  # noqa: ASYNC110 -- of another task
-            await trio.sleep(0.01)
+        await until(lambda: connector.calls_of("set_presence"))
         if how == "close":
             await request.stream.aclose()
         else:

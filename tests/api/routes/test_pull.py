@@ -28,6 +28,7 @@ from tests.public.store import copy_rows
 from tests.public.web import AppApplication as Application
 from tests.support.application import create_app
 from tests.support.room import Room
+from tests.support.waits import until
 
 # Deliveries that their receiver fetches: POST /delivery/pull and /delivery/ack.
 
@@ -95,8 +96,7 @@ async def test_a_fetch_waits_for_the_next_delivery(client: httpx.AsyncClient, ga
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(fetch)
-            while not gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
-                await trio.sleep(0.01)
+            await until(lambda: gateway.pulls.waiting("loja1"))
             await emit(client, "e-0")
     assert ids_of(found[0]) == ["e-0"]
 
@@ -695,8 +695,7 @@ class TestFewConnections:
             assert (await client.post("/delivery/pull/loja1", json={})).status_code == 200  # the operator's
             nursery.cancel_scope.cancel()
         with trio.fail_after(10):
-            while gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
-                await trio.sleep(0.01)
+            await until(lambda: not gateway.pulls.waiting("loja1"))
             found = await client.post("/delivery/pull/loja1", json={}, headers={"apikey": key})
         assert found.status_code == 200
 
@@ -719,14 +718,11 @@ async def test_a_consumer_that_has_gone_leases_nothing(
         body = b'{"consumer": "old", "wait": "60s"}'
         headers = f"host: x\r\napikey: {KEY}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
         await stream.send_all(f"POST /delivery/pull/loja1 HTTP/1.1\r\n{headers}\r\n\r\n".encode() + body)
-        while not gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
-            await trio.sleep(0.01)
+        await until(lambda: gateway.pulls.waiting("loja1"))
         await stream.send_eof()
         await wait_all_tasks_blocked(0.05)
     await emit(client, "e-0")
-    with trio.fail_after(10):
-        while gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
-            await trio.sleep(0.01)
+    await until(lambda: not gateway.pulls.waiting("loja1"))
     assert ids_of(await pull(client, consumer="new")) == ["e-0"]
 
 
@@ -742,8 +738,7 @@ async def test_a_deleted_webhook_ends_the_wait(client: httpx.AsyncClient, gatewa
                 await pull(client, wait="60s", status=404)
 
             await ack(client, cursor=found["cursor"])
-            while not gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
-                await trio.sleep(0.01)
+            await until(lambda: gateway.pulls.waiting("loja1"))
             await client.delete("/webhook/delete/loja1")
 
 

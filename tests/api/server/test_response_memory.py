@@ -20,6 +20,7 @@ from tests.public.web import LIST, ResponseMemory, current_exchange, holder_of, 
 from tests.public.web import SMALL_RESPONSE as SMALL
 from tests.public.web import AppApplication as Application
 from tests.support.application import create_app
+from tests.support.waits import until
 
 LIMIT = 8 * 2**20
 OWN = "the-key-of-loja1"
@@ -217,9 +218,7 @@ async def test_who_does_not_read_takes_no_place(server: Running, app: Applicatio
 
 
 async def emptied(app: Application) -> None:
-    with trio.fail_after(10):
-        while app.response_memory.used:  # noqa: ASYNC110 -- nobody tells
-            await trio.sleep(0.01)
+    await until(lambda: not app.response_memory.used)
 
 
 async def test_a_wait_for_memory_ends_with_503(

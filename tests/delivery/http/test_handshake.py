@@ -12,6 +12,7 @@ import trustme
 
 from tests.public.concurrency import SystemThreads
 from tests.public.delivery import HandshakeHandshake as Handshake
+from tests.support.waits import until
 
 T = TypeVar("T")
 AUTHORITY = trustme.CA()
@@ -119,8 +120,7 @@ async def test_what_the_other_side_chooses_is_computed_in_threads() -> None:
                 while not (waiting := [one for one in threads.waiting if not one.is_set()]):  # noqa: ASYNC110
                     await trio.sleep(0.001)
                 waiting[0].set()
-                while len(threads.names) < sum(one.is_set() for one in threads.waiting):  # noqa: ASYNC110
-                    await trio.sleep(0.001)
+                await until(lambda: len(threads.names) >= sum(one.is_set() for one in threads.waiting))
     assert len(threads.names) == 3
     assert threading.current_thread().name not in threads.names
 

@@ -30,6 +30,7 @@ from tests.public.postgresql import PostgresqlStore, Server, open_store
 from tests.public.records import FIRST, FleetMember, FleetView, LaneRule, Ordering
 from tests.public.store import Append, PendingChange
 from tests.store.support import delivered
+from tests.support.waits import until
 
 NODES = 3
 DATA = b'"%s"' % (b"x" * 98)
@@ -143,12 +144,6 @@ def after(delay: float, call: Callable[..., Awaitable[Any]]) -> Any:
         return result
 
     return later
-
-
-async def until(holds: Any) -> None:
-    with trio.fail_after(20):
-        while not holds():  # noqa: ASYNC110 -- the events are in a database
-            await trio.sleep(0.02)
 
 
 async def pending(node: Node) -> tuple[int, int]:

@@ -1,9 +1,6 @@
 """A webhook of the configuration that one node disables is disabled on all of them."""
 
-from collections.abc import Callable
 from pathlib import Path
-
-import trio
 
 from hookgw import DeliveryState, Event, Gateway, Registration
 from hookgw.testing import answer, open_receiver
@@ -12,6 +9,7 @@ from tests.public.app import open_gateway
 from tests.public.records import new_event_id
 from tests.public.store import DeliveryQuery
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 
 def event(instance: str) -> Event:
@@ -32,12 +30,6 @@ async def reported(gateway: Gateway) -> list[tuple[str, str]]:
 def holds(gateway: Gateway, name: str) -> bool:
     assert gateway.fleet is not None
     return gateway.fleet.holds(name)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    with trio.fail_after(45):
-        while not holds():  # noqa: ASYNC110 -- the event is on the other node
-            await trio.sleep(0.02)
 
 
 async def test_a_webhook_that_is_gone_is_disabled_on_all_nodes_until_one_of_them_starts(

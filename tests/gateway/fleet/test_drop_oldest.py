@@ -6,12 +6,13 @@ import trio
 
 from hookgw import DeliveryState, Event
 from hookgw.testing import answer, open_receiver
-from tests.gateway.fleet.test_disabled_webhooks import holds, until
+from tests.gateway.fleet.test_disabled_webhooks import holds
 from tests.gateway.fleet.test_two_nodes import settings_of, settled
 from tests.public.app import open_gateway
 from tests.public.store import DeliveryQuery
 from tests.public.webhooks import RegistrationChange
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 
 def event(number: int) -> Event:

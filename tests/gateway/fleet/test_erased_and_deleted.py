@@ -1,9 +1,9 @@
 """A person is erased, and the instance deleted meanwhile; then the node is restarted."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +20,7 @@ from tests.public.webhooks import parse_registration
 from tests.support.emits import parse_events
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 ANA = "5511999@s.whatsapp.net"
 
@@ -111,9 +112,3 @@ async def test_a_name_is_not_free_before_its_deletion_goes_on(
         async with open_gateway(settings, base=tmp_path, prepare=prepare) as gateway:
             await settled(gateway)
             assert not is_free
-
-
-async def until(is_so: Callable[[], bool] | Literal[False]) -> None:
-    """Wait for what comes about through the database."""
-    while not (is_so and is_so()):  # noqa: ASYNC110 -- in a database
-        await trio.sleep(0.02)

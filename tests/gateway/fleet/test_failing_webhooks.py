@@ -9,6 +9,7 @@ from hookgw.testing import answer, open_receiver
 from hookgw.webhooks import auto_disable
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node, settled
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 
 def listed(node: Node) -> list[str]:
@@ -18,9 +19,7 @@ def listed(node: Node) -> list[str]:
 
 async def until_listed(node: Node, count: int) -> None:
     """Wait until a node finds so many of its webhooks failing."""
-    with trio.fail_after(45):
-        while len(listed(node)) != count:  # noqa: ASYNC110 -- no event tells of it
-            await trio.sleep(0.02)
+    await until(lambda: len(listed(node)) == count)
 
 
 async def test_they_are_listed_at_once_where_the_shard_comes_to(

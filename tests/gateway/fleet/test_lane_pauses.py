@@ -14,7 +14,6 @@ from trio.testing import MockClock
 from hookgw import Registration
 from hookgw.fleet import lane_pauses
 from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
-from tests.gateway.fleet.test_disabled_webhooks import until
 from tests.gateway.fleet.test_two_nodes import Node, node, settled
 from tests.public.core import PendingDeliveries, Registry
 from tests.public.fleet import (
@@ -29,6 +28,7 @@ from tests.public.fleet import (
 )
 from tests.public.lanes import Dispatcher
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 WEBHOOK = "global_audit"
 ANA = "5511999@s.whatsapp.net"

@@ -16,6 +16,7 @@ from tests.public.config import Settings
 from tests.public.kernel import StorageUnavailable
 from tests.public.webhooks import parse_registration
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
+from tests.support.waits import until
 
 pytestmark = pytest.mark.process
 SCHEMA = "switched"
@@ -115,9 +116,7 @@ async def test_a_node_goes_on_with_the_copy_that_its_connections_lead_to(
         await arrivals(receiver, "before", "waits", "first", "second")
         await emit(gateway, "third")
         await arrivals(receiver, "before", "waits", "first", "second", "third")
-        with trio.fail_after(20):
-            while gateway.store.statistics().pending:  # noqa: ASYNC110
-                await trio.sleep(0.05)
+        await until(lambda: not gateway.store.statistics().pending)
 
 
 async def test_a_node_forgets_what_an_earlier_state_lacks(
@@ -133,6 +132,4 @@ async def test_a_node_forgets_what_an_earlier_state_lacks(
         await trio.to_thread.run_sync(blue.stop)
         await emit(gateway, "kept")
         await arrivals(receiver, "kept")
-        with trio.fail_after(45):
-            while [one.name for one in gateway.instances.all()] != ["shop"]:  # noqa: ASYNC110
-                await trio.sleep(0.05)
+        await until(lambda: [one.name for one in gateway.instances.all()] == ["shop"])

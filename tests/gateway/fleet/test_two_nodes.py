@@ -24,6 +24,7 @@ from tests.support.application import create_app
 from tests.support.exceptions import leaves
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 KEY = "the-global-key-of-the-tests"
 # The first node gives the upper half of its shards to the second.
@@ -78,15 +79,15 @@ async def settled(*gateways: Gateway) -> None:
     """
     fleets = [one.fleet for one in gateways if one.fleet is not None]
     assert len(fleets) == len(gateways)
-    with trio.fail_after(45):
-        while not all(  # noqa: ASYNC110 -- the event is in a database
+    await until(
+        lambda: all(
             fleet.is_whole
             and len(fleet.view.nodes) == len(fleets)
             and all(fleet.view.held_by(one.generation) == one.shards for one in fleets)
             and gateway.outbound.pools.host_connections == 64 // len(fleets)
             for gateway, fleet in zip(gateways, fleets, strict=True)
-        ):
-            await trio.sleep(0.02)
+        )
+    )
 
 
 def settings_of(postgres: PostgresServer, schema: str, name: str, port: int | None, **more: Any) -> Settings:
@@ -409,9 +410,7 @@ async def test_a_node_that_leaves_and_one_that_was_removed(
             remove(postgres, schema)
             # It was removed, and is a member again.
             held = f"SELECT 1 FROM {schema}.shards JOIN {schema}.nodes USING (generation) WHERE name = 'b'"
-            with trio.fail_after(15):
-                while not postgres.execute(held):  # noqa: ASYNC110 -- the event is in the database
-                    await trio.sleep(0.05)
+            await until(lambda: postgres.execute(held))
             await settled(a.gateway, b.gateway)
             for number, asked in enumerate((a, b)):
                 for name in (OF_A, OF_B):
@@ -496,21 +495,16 @@ async def test_what_runs_on_one_node_moves_with_its_shard(
     async def away() -> None:
         raise StorageUnavailable("The database is away.")
 
-    async def until(count: int) -> None:
-        with trio.fail_after(30):
-            while len(log) < count:  # noqa: ASYNC110 -- what it waits for is the end of a block
-                await trio.sleep(0.02)
-
     async with counting("a"):
-        await until(1)
+        await until(lambda: len(log) >= 1)
         async with counting("b") as b:
-            await until(3)
+            await until(lambda: len(log) >= 3)
             with pytest.MonkeyPatch.context() as patch:
                 assert b.fleet is not None
                 patch.setattr(b.fleet.shared.members, "heartbeat", away)
-                await until(5)
-            await until(7)
-        await until(9)
+                await until(lambda: len(log) >= 5)
+            await until(lambda: len(log) >= 7)
+        await until(lambda: len(log) >= 9)
     assert log == [
         ("a", "begins", 0),
         ("a", "ends", 0),
@@ -534,17 +528,12 @@ async def test_a_consumer_that_has_gone_leases_nothing_through_another_node(
         await a.call("POST", f"/webhook/set/{OF_A}", {"url": "pull:"}, status=201)
         (owner, other) = (a, b) if a.gateway.node.holds(OF_A) else (b, a)
 
-        async def until(waiting: int) -> None:
-            with trio.fail_after(20):
-                while owner.gateway.pulls.waiting(OF_A) != waiting:  # noqa: ASYNC110 -- it has no event
-                    await trio.sleep(0.01)
-
         async with trio.open_nursery() as nursery:
             fetch = {"consumer": "old", "wait": "60s"}
             nursery.start_soon(other.call, "POST", f"/delivery/pull/{OF_A}", fetch)
-            await until(1)
+            await until(lambda: owner.gateway.pulls.waiting(OF_A) == 1)
             nursery.cancel_scope.cancel()
-        await until(0)
+        await until(lambda: owner.gateway.pulls.waiting(OF_A) == 0)
         event = {"event": "CALL", "data": {}, "id": "e1"}
         await a.call("POST", f"/event/emit/{OF_A}", event, status=202)
         # It waits: where the other node has accepted the event, its owner hears of it a moment later.

@@ -31,6 +31,7 @@ from tests.store.support import ids_of, listed, to
 from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer, run_postgres
+from tests.support.waits import until
 
 CONNECTIONS = 8
 """Of a node: as docs/fleet.md says."""
@@ -525,9 +526,7 @@ async def test_a_node_has_all_its_connections_when_no_more_are_free(
         store.share(lambda _: True, lambda: None)
         await store.members.join("a", "")
         store.members.known_version = (await store.members.changes()).version
-        with trio.fail_after(30):
-            while len(_connections_of(postgres, database)) < CONNECTIONS:  # noqa: ASYNC110 -- the server's
-                await trio.sleep(0.05)
+        await until(lambda: len(_connections_of(postgres, database)) >= CONNECTIONS)
         with _all_others(postgres):
             await store.members.claim()
             await store.append(to("e1"))

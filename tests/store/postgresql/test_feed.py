@@ -16,6 +16,7 @@ from tests.public.postgresql import PostgresqlStore, Server, open_store
 from tests.store.support import LANE, RULE, Listener, ids_of, pending, seqs_of, settle, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 
 def everything(_: str) -> bool:
@@ -96,9 +97,7 @@ async def test_what_others_append_between_the_adoption_of_a_server_and_the_next_
 
         monkeypatch.setattr(node.store.writer, "commit", commit_late)
         database.identity.is_switched = True
-        with trio.fail_after(30):
-            while not database.identity.switches:  # noqa: ASYNC110
-                await trio.sleep(0.05)
+        await until(lambda: database.identity.switches)
         assert await ids_of(node.store) == []
         await other.append(to("e1"))
         released.set()
@@ -112,9 +111,7 @@ async def test_a_node_acts_for_no_shard_any_more_before_it_adopts_a_server(datab
     async with open_store(database, clock=Clock()) as store:
         store.share(everything, lambda: ended.append(identity.switches))
         identity.is_switched = True
-        with trio.fail_after(30):
-            while not identity.switches:  # noqa: ASYNC110
-                await trio.sleep(0.05)
+        await until(lambda: identity.switches)
         assert ended == [0]
 
 

@@ -14,6 +14,7 @@ from tests.public.records import FIRST, Instance
 from tests.public.store import ConnectorState, RecordsChanged
 from tests.store.support import LANE, delivered, to
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 STATE = ConnectorState(instance="shop", instance_id="1", state_json=b"1")
 SHOP = Instance(name="shop", id="1")
@@ -103,8 +104,7 @@ async def test_the_events_of_a_connector_need_the_shard_also_without_a_state(
         runs = f"SELECT 1 FROM pg_stat_activity WHERE pid = {a.writer.backend}"
         async with opened(Server(postgres.url(), database.schema), "b") as b:
             assert 5 in await b.members.claim()
-            while postgres.execute(runs):  # noqa: ASYNC110 -- the server ends it when it can
-                await trio.sleep(0.01)
+            await until(lambda: not postgres.execute(runs))
             refused = []
 
             async def raise_event() -> None:

@@ -15,6 +15,7 @@ from tests.public.postgresql import HeldWatch, PostgresqlStore, Reader, Server, 
 from tests.public.store import Held, micros
 from tests.store.support import LANE, Listener, to
 from tests.support.postgres import PostgresServer, run_postgres
+from tests.support.waits import until
 
 WAITS = "deliveries wait for an older transaction in the database"
 ENDED = "deliveries wait no more for an older transaction"
@@ -50,9 +51,7 @@ async def opened(
 
 
 async def found(store: PostgresqlStore, is_it: Callable[[Held], bool]) -> Held:
-    with trio.fail_after(30):
-        while not is_it(store.held()):  # noqa: ASYNC110 -- it looks from time to time
-            await trio.sleep(0.01)
+    await until(lambda: is_it(store.held()))
     return store.held()
 
 

@@ -17,6 +17,7 @@ from tests.public.store import EventQuery
 from tests.store.support import LANE, Listener, ids_of, seqs_of, to
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer, run_postgres
+from tests.support.waits import until
 
 pytestmark = pytest.mark.process
 CRASH = 3
@@ -36,14 +37,10 @@ def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
 async def replicated(primary: PostgresServer, standby: PostgresServer) -> None:
     """Wait until the standby has everything, and let nothing more get to it."""
     (position,) = primary.execute("SELECT pg_current_wal_insert_lsn()")[0]
-    with trio.fail_after(30):
-        while standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") != [(True,)]:  # noqa: ASYNC110
-            await trio.sleep(0.05)
+    await until(lambda: standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") == [(True,)])
     standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
     standby.execute("SELECT pg_reload_conf()")
-    with trio.fail_after(30):
-        while primary.execute("SELECT FROM pg_stat_replication"):  # noqa: ASYNC110
-            await trio.sleep(0.05)
+    await until(lambda: not primary.execute("SELECT FROM pg_stat_replication"))
 
 
 async def stored(store: PostgresqlStore, event: str) -> None:
@@ -84,9 +81,7 @@ async def test_a_promoted_standby_is_noticed_whatever_another_node_has_written_t
         await replicated(primary, standby)
         for number in range(MANY):
             await stored(one, f"lost{number}")
-        with trio.fail_after(30):
-            while len(heard.deliveries) <= MANY:  # noqa: ASYNC110
-                await trio.sleep(0.05)
+        await until(lambda: len(heard.deliveries) > MANY)
         await trio.to_thread.run_sync(partial(primary.stop, CRASH))
         await trio.to_thread.run_sync(standby.execute, "SELECT pg_promote()")
         for number in range(MANY):
@@ -95,9 +90,7 @@ async def test_a_promoted_standby_is_noticed_whatever_another_node_has_written_t
         # Not only that of the event before.
         assert len({delivery.seq for delivery in heard.deliveries} & {*await seqs_of(one)}) > 1
         # It has committed nothing before, and the numbers of transactions are beyond those that it has seen.
-        with trio.fail_after(30):
-            while not two.server.identity.switches:  # noqa: ASYNC110
-                await trio.sleep(0.05)
+        await until(lambda: two.server.identity.switches)
         assert await ids_of(two) == await ids_of(one)
 
 
@@ -123,9 +116,7 @@ async def test_a_former_primary_that_comes_back_is_not_used(
         await trio.to_thread.run_sync(primary.start)
         port = primary.port
         await trio.to_thread.run_sync(standby.execute, END)
-        with trio.fail_after(30):
-            while not store.server.identity.is_switched:  # noqa: ASYNC110
-                await trio.sleep(0.05)
+        await until(lambda: store.server.identity.is_switched)
         await trio.sleep(2.5 * POLL)  # it is looked at again and again
         with pytest.raises(StorageUnavailable, match="former primary"):
             await store.append(to("refused"))

@@ -32,6 +32,7 @@ from tests.store.support import (
     to,
 )
 from tests.support.stores import turn_of
+from tests.support.waits import until
 
 # Makes an instance known to the storage: whoever stores its first event makes others wait.
 KNOWN = [Append(event("first"), ())]
@@ -86,8 +87,7 @@ def append_to(transaction: Transaction, appends: Sequence[Append]) -> None:
 async def wait_for_lock(connection: Connection) -> None:
     """Wait until a session of the server waits for another one."""
     waiting = "SELECT FROM pg_locks WHERE NOT granted LIMIT 1"
-    while connection.execute(waiting).fetchone() is None:  # noqa: ASYNC110 - the server tells nobody
-        await trio.sleep(0.005)
+    await until(lambda: connection.execute(waiting).fetchone() is not None)
 
 
 async def cancel(store: Store, cursor: str) -> int:

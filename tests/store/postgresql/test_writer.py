@@ -20,6 +20,7 @@ from tests.store.support import Listener, ids_of, seqs_of, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer
 from tests.support.stores import commits_of, turn_of
+from tests.support.waits import until
 
 
 @pytest.fixture
@@ -118,9 +119,7 @@ async def test_a_trigger_of_the_operator_that_fails_is_no_bug_and_no_bad_event(
         pytest.raises(StorageUnavailable, match=where),
     ):
         await store.append(to("e1"))
-    with trio.fail_after(60):
-        while store.statistics().failing is not None:  # noqa: ASYNC110 -- in another thread
-            await trio.sleep(0.01)
+    await until(lambda: store.statistics().failing is None)
     assert await store.append(to("e1")) == [True]
     assert await ids_of(store) == ["e1"]
 

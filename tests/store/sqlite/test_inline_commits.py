@@ -37,6 +37,7 @@ from tests.public.store import (
 from tests.store.sqlite.test_group_commit import append_job
 from tests.store.support import LANE, Watch, delivered, ids_of, to
 from tests.support.stores import turn_of
+from tests.support.waits import until
 
 T = TypeVar("T")
 Group = CommitGroup[Transaction]
@@ -391,8 +392,7 @@ async def test_the_loop_does_not_wait_for_another_program(path: Path, writing_th
             other.execute("BEGIN IMMEDIATE")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(store.append, to("late"))
-                while not writing_threads:  # noqa: ASYNC110 -- the thread waits for the lock then
-                    await trio.sleep(0.001)
+                await until(lambda: writing_threads)
                 other.execute("ROLLBACK")
         assert writing_threads == ["thread"]
         assert await ids_of(store) == ["late"]
