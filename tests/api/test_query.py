@@ -66,9 +66,9 @@ async def test_the_message_says_what_to_write(
     assert (response.status_code, shape_of(response)) == (400, messages)
 
 
-async def test_a_list_without_parameters_says_so(client: httpx.AsyncClient) -> None:
+async def test_a_list_without_filters_says_so(client: httpx.AsyncClient) -> None:
     response = await client.get(f"/key/list?{'x' * 5000}=1")
-    assert shape_of(response) == [f"{'x' * 64!r} in the query is not known; this call has no parameters."]
+    assert shape_of(response) == [f"{'x' * 64!r} in the query is not known; this call has cursor."]
     assert len(shape_of(await client.get("/key/list?" + "&".join(f"p{n}" for n in range(50))))) == 10
 
 
