@@ -15,8 +15,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nox
 
@@ -176,6 +179,23 @@ def find_postgresql(session: nox.Session) -> None:
         session.run("apt-get", "install", "-y", "-qq", "postgresql", external=True, silent=True)
 
 
+@contextmanager
+def files_in_memory() -> Iterator[list[str]]:
+    """Yield the options by which pytest keeps the files of tests in memory; none without room for 4 GiB.
+
+    Each of thousands of tests has a store of its own, and waits for the disk a third of its time. Power cuts
+    and full disks are tested in ways that do not depend on the disk.
+    """
+    memory = Path("/dev/shm")
+    found = os.statvfs(memory) if memory.is_dir() and os.access(memory, os.W_OK) else None
+    # Containers often have 64 MiB, from which no program may be started.
+    if found is None or found.f_bavail * found.f_frsize < 4 << 30 or found.f_flag & os.ST_NOEXEC:
+        yield []
+        return
+    with TemporaryDirectory(prefix="hookgw-tests-", dir=memory) as folder:
+        yield [f"--basetemp={folder}/files"]
+
+
 def take_options(session: nox.Session, **variables: str) -> tuple[dict[str, str], list[str]]:
     """Take options out of the session's arguments.
 
@@ -213,7 +233,9 @@ def newest(session: nox.Session) -> None:
     find_postgresql(session)
     install(session, "test")
     few = LARGE if os.environ.get("CI") else ()
-    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or (*ON_ALL_CORES, *few)), env=FEW_EXAMPLES)
+    with files_in_memory() as options:
+        which = session.posargs or (*ON_ALL_CORES, *few)
+        session.run("pytest", *WITHOUT_SLOW, *options, *which, env=FEW_EXAMPLES)
 
 
 @nox.session(python=NEWEST, default=False)
@@ -232,7 +254,8 @@ def coverage(session: nox.Session) -> None:
     env = {"COVERAGE_FILE": data, "COVERAGE_CORE": core}
     session.run("coverage", "erase", env=env)
     command = ("coverage", "run", *session.posargs, "-m", "pytest")
-    session.run(*command, *WITHOUT_SLOW, *ON_ALL_CORES, env=env | FEW_EXAMPLES)
+    with files_in_memory() as options:
+        session.run(*command, *WITHOUT_SLOW, *options, *ON_ALL_CORES, env=env | FEW_EXAMPLES)
     session.run("coverage", "combine", "--quiet", env=env)
     session.run("coverage", "report", env=env)
 
@@ -312,7 +335,9 @@ def minimums(session: nox.Session) -> None:
     install(session, "minimums", "-c", str(constraints))
     few = ("-m", "not process", "--few-cases", "--hypothesis-profile=few", "--hub=off")
     fewer = () if session.posargs else (*few, *(f"--ignore={folder}" for folder in OWN_LOGIC))
-    session.run("pytest", "-q", *fewer, *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=FEW_EXAMPLES)
+    with files_in_memory() as options:
+        which = session.posargs or ON_ALL_CORES
+        session.run("pytest", "-q", *fewer, *WITHOUT_SLOW, *options, *which, env=FEW_EXAMPLES)
 
 
 @nox.session(python=LOWEST)
@@ -327,7 +352,8 @@ def tests(session: nox.Session) -> None:
     install(session, "test")
     quick = ("-m", "not process", "--hypothesis-profile=few", *ON_ALL_CORES)
     env = None if session.posargs else FEW_EXAMPLES
-    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or quick), env=env)
+    with files_in_memory() as options:
+        session.run("pytest", *WITHOUT_SLOW, *options, *(session.posargs or quick), env=env)
 
 
 @nox.session(python=LOWEST, default=False)
