@@ -25,11 +25,21 @@ _SPECIAL = {
     **dict.fromkeys((504, 520, 524), Outcome.UNANSWERED),
     410: Outcome.GONE,
 }
+OTHER_NAME = (
+    "TLS asked for another name than the host of the URL. Register a URL with the name of tls.serverName; or "
+    "let the proxy before the receiver pass the name on (SNI)."
+)
 _ADVICE = {
     # The page that people see, a URL of another service, a file that a web server serves.
     405: ": it takes no POST there. Correct the URL, or let it take POST.",
     413: ": the event is larger than it takes. Raise its limit for bodies.",
     419: ": it wants a CSRF token. Exempt the URL from it.",  # Laravel's
+    421: f": {OTHER_NAME}",  # Apache; Caddy, nginx and Traefik if sites want different certificates
+    # Warp of Haskell, with TLS; ws of Node.js.
+    426: (
+        ": its port wants TLS, or speaks WebSocket alone. Use https:// in the URL, or register one that "
+        "takes POST."
+    ),
     # After each one the lane waits for a second or more: a limit of 50/s lets little more than 1/s through.
     429: ": it gets more requests than it takes. Set rate of the registration below its limit.",
     # Of every request: those of fasthttp and Fiber take 4 KiB, as much as a registration's headers may have.

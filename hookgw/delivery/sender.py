@@ -22,7 +22,7 @@ from hookgw.delivery.http.errors import Blocked, DeliveryError, NoAttempt, Reach
 from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import NEEDS_CERTIFICATE
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
+from hookgw.delivery.outcome import OTHER_NAME, describe_status, outcome_of_status, parse_retry_after
 from hookgw.delivery.redaction import redact, secrets_sent, shown_head, with_added_headers
 from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
@@ -53,6 +53,8 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         ),
         "Its port wants TLS: use https:// in the URL.",
     ),
+    # Jetty, where others answer 421.
+    (frozenset({400}), re.compile(rb"Invalid SNI|Host does not match SNI"), OTHER_NAME),
     # Django, Rails (in production, and in development), Express, Symfony.
     (
         frozenset({403, 422}),

@@ -43,7 +43,9 @@ def test_a_delivery_has_no_error() -> None:
         (405, None, ["answered 405 Method Not Allowed: it takes no POST there", "Correct the URL"]),
         (413, None, ["answered 413 ", "Raise its limit for bodies."]),
         (431, None, ["answered 431 ", "Raise its limit for headers", "of the registration."]),
+        (426, None, ["answered 426 Upgrade Required: its port wants TLS", "Use https:// in the URL"]),
         (429, None, ["answered 429 Too Many Requests: ", "Set rate of the registration"]),
+        (421, None, ["answered 421 Misdirected Request: TLS asked for another name", "of tls.serverName"]),
         (419, None, ["answered 419: it wants a CSRF token", "Exempt the URL from it."]),
     ],
 )

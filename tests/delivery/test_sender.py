@@ -312,6 +312,25 @@ async def test_a_400_for_want_of_tls_says_what_to_do(hookgw_receiver: Receiver, 
 
 
 @pytest.mark.parametrize(
+    "page",
+    [
+        b"<title>Error 400 Invalid SNI</title>",  # Jetty
+        b"<h1>Bad Message 400</h1><pre>reason: Host does not match SNI</pre>",  # Jetty 9
+    ],
+)
+async def test_a_400_for_another_name_than_that_of_tls_says_what_to_do(
+    hookgw_receiver: Receiver, page: bytes
+) -> None:
+    hookgw_receiver.will(answer(400, page))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert result.attempt.error == (
+        "The receiver answered 400 Bad Request. TLS asked for another name than the host of the URL. "
+        "Register a URL with the name of tls.serverName; or let the proxy before the receiver pass the name "
+        "on (SNI)."
+    )
+
+
+@pytest.mark.parametrize(
     ("status", "page"),
     [
         (403, b"<h1>Forbidden</h1><p>CSRF verification failed. Request aborted.</p>"),  # Django
