@@ -94,12 +94,39 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         "The workflow of n8n failed: its executions say why. Each attempt runs it from the start.",
     ),
     (
+        frozenset({500}),
+        re.compile(rb"No item (?:to return was found|was found to return)"),
+        (
+            "The workflow of n8n ended without an item, as behind a filter: set Always Output Data in its "
+            "last node, or let it respond immediately. Each attempt runs it from the start."
+        ),
+    ),
+    (
         frozenset({400, 500}),
         re.compile(rb"(?:No|Unused) Respond to Webhook node found in the workflow"),
         (
             "In n8n, what Respond of the Webhook node says does not fit the workflow: choose Immediately, or "
             "connect a Respond to Webhook node."
         ),
+    ),
+    # What its Webhook node wants of a request. To Ignore Bots, each program is one.
+    (
+        frozenset({401, 403}),
+        re.compile(rb"\AAuthorization (?:data is wrong|is required)!"),
+        (
+            "The Webhook node of n8n wants other credentials: set them in headers of the registration. If "
+            "its Ignore Bots is on, switch that off."
+        ),
+    ),
+    (
+        frozenset({500}),
+        re.compile(rb"\ANo authentication data defined on node!"),
+        "The Webhook node of n8n has no credential for its authentication: choose one there.",
+    ),
+    (
+        frozenset({403}),
+        re.compile(rb"\AIP is not whitelisted to access the webhook!"),
+        "The Webhook node of n8n does not allow hookgw's address: add that to its IP(s) Whitelist.",
     ),
     # Power Automate, Make.
     (
@@ -126,11 +153,14 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
             "has a new URL then, register that."
         ),
     ),
-    # Express, and so Node-RED and NestJS.
+    # Express, and so n8n, Node-RED and NestJS.
     (
         frozenset({404}),
         re.compile(rb"Cannot POST /"),
-        "It has no route for POST at this path. In Node-RED: deploy the flow, with POST in http in.",
+        (
+            "It has no route for POST at this path, as n8n while it starts. In Node-RED: deploy the flow, "
+            "with POST in http in."
+        ),
     ),
     # Traefik knows no route to a container that does not run. Go's own servers say the same.
     (

@@ -62,6 +62,18 @@ CLOSED = (
     "If a tunnel leads there, it is closed, or nothing listens at its end: start that. "
     "If the tunnel has a new URL then, register that."
 )
+NO_ROUTE = (
+    "It has no route for POST at this path, as n8n while it starts. In Node-RED: deploy the flow, with POST "
+    "in http in."
+)
+NO_ITEM = (
+    "The workflow of n8n ended without an item, as behind a filter: set Always Output Data in its last node, "
+    "or let it respond immediately. Each attempt runs it from the start."
+)
+CREDENTIALS = (
+    "The Webhook node of n8n wants other credentials: set them in headers of the registration. If its Ignore "
+    "Bots is on, switch that off."
+)
 RESPOND = (
     "In n8n, what Respond of the Webhook node says does not fit the workflow: "
     "choose Immediately, or connect a Respond to Webhook node."
@@ -383,6 +395,20 @@ async def test_a_page_that_refuses_the_host_is_named(
             b'{"message":"Error in workflow"}',
             "The workflow of n8n failed: its executions say why. Each attempt runs it from the start.",
         ),
+        (500, b'{"code":0,"message":"No item to return was found","stacktrace":"Error"}', NO_ITEM),
+        (500, b'{"code":0,"message":"No item was found to return","stacktrace":"Error"}', NO_ITEM),
+        (403, b"Authorization data is wrong!", CREDENTIALS),
+        (401, b"Authorization is required!", CREDENTIALS),
+        (
+            500,
+            b"No authentication data defined on node!",
+            "The Webhook node of n8n has no credential for its authentication: choose one there.",
+        ),
+        (
+            403,
+            b"IP is not whitelisted to access the webhook!",
+            "The Webhook node of n8n does not allow hookgw's address: add that to its IP(s) Whitelist.",
+        ),
         (500, b'{"code":0,"message":"No Respond to Webhook node found in the workflow"}', RESPOND),
         (500, b'{"code":0,"message":"Unused Respond to Webhook node found in the workflow"}', RESPOND),
         (
@@ -409,12 +435,12 @@ async def test_a_page_that_refuses_the_host_is_named(
         (
             404,
             b"<pre>Cannot POST /hook</pre>",
-            "It has no route for POST at this path. In Node-RED: deploy the flow, with POST in http in.",
+            NO_ROUTE,
         ),  # Express, Node-RED
         (
             404,
             b'{"message":"Cannot POST /hook","error":"Not Found","statusCode":404}',
-            "It has no route for POST at this path. In Node-RED: deploy the flow, with POST in http in.",
+            NO_ROUTE,
         ),  # NestJS
         (
             404,

@@ -1,5 +1,7 @@
 """The examples of the manual: every one that can run does, and the others say what exists."""
 
+import base64
+import hmac
 import json
 import os
 import re
@@ -8,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,7 +95,8 @@ def test_python_is_python(block: Block) -> None:
 @pytest.mark.process
 def test_javascript_is_javascript(block: Block, tmp_path: Path) -> None:
     file = tmp_path / ("example.mjs" if "import " in block.text else "example.cjs")
-    file.write_text(block.text)
+    # A Code node of n8n is the inside of a function.
+    file.write_text(f"(async () => {{\n{block.text}}})" if "$input" in block.text else block.text)
     done = subprocess.run([str(NODE), "--check", str(file)], text=True, capture_output=True, check=False)
     assert done.stderr == ""
 
@@ -306,6 +310,32 @@ def test_the_receivers_verify_signatures(server: Server, language: str, tmp_path
             assert httpx.post(url, content=b"{}", trust_env=False, timeout=30).status_code == 401
         finally:
             process.kill()
+
+
+@pytest.mark.process
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+@pytest.mark.parametrize("is_genuine", [True, False])
+def test_the_code_node_of_n8n_verifies_signatures(is_genuine: bool, tmp_path: Path) -> None:
+    secret, body = (
+        "whsec_" + base64.b64encode(bytes(24)).decode(),
+        b'{"event": "CALL", "data": {"text": "\xc3\xa9"}}',
+    )
+    now = str(int(time.time()))
+    signed = b"msg_1." + now.encode() + b"." + (body if is_genuine else b"{}")
+    signature = base64.b64encode(hmac.digest(bytes(24), signed, "sha256")).decode()
+    headers = {"webhook-id": "msg_1", "webhook-timestamp": now, "webhook-signature": f"v1,b v1,{signature}"}
+    helpers = f"{{getBinaryDataBuffer: async () => Buffer.from('{body.hex()}', 'hex')}}"
+    file = tmp_path / "code.cjs"
+    file.write_text(
+        f"const $input = {{first: () => ({{json: {{headers: {json.dumps(headers)}}}}})}};\n"
+        f"(async function () {{\n{receivers('javascript').replace('whsec_…', secret)}\n}})"
+        f".call({{helpers: {helpers}}}).then((items) => console.log(JSON.stringify(items)));\n"
+    )
+    done = subprocess.run([str(NODE), str(file)], capture_output=True, text=True, check=False, timeout=60)
+    if is_genuine:
+        assert json.loads(done.stdout) == [{"json": json.loads(body)}]
+    else:
+        assert "Error: The signature is wrong." in done.stderr
 
 
 def test_an_event_that_comes_again_is_worked_on_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
