@@ -98,13 +98,13 @@ class InstanceService(Collaborator):
         reason, instance = self._states.close_reason(name), self.get(name)
         if reason is not None and instance.integration and not self._connectors.is_running(name):
             # Whatever has ended the connection: what keeps it closed comes first.
-            return self._connectors.missing(instance) or reason
+            return str(self._connectors.missing(instance) or reason)
         if reason is None and self._states.state(name) is ConnectionState.CLOSE:
             # Events over HTTP may be enough. Only a client that named a connector misses it.
             if not instance.integration and not instance.requested_integration:
                 return None
             idle = "It has not been connected since hookgw started: connect it."
-            return self._connectors.missing(instance) or idle
+            return str(self._connectors.missing(instance) or idle)
         return reason
 
     def is_disconnected(self, name: str) -> bool:

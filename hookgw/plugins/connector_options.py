@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from hookgw.kernel.errors import Invalid, WrongFields
-from hookgw.kernel.json_fields import MASKED, cut_short, place
+from hookgw.kernel.json_fields import MASKED, MISSING, REFUSED, cut_short, place
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.nearest import suggestion
 from hookgw.kernel.secret_options import texts_in
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.target_url import parse_target
 from hookgw.plugins.servers import Server
 from hookgw.records.payload_schemas import compile_schema
@@ -172,32 +173,52 @@ class ConnectorOptions:
     def _is_secret(self, name: str) -> bool:
         return name not in self._public
 
-    def _unknown(self, name: str) -> str:
-        near = suggestion(name, self._properties)
-        return f"{place('', name)} is not an option of the connector {self._connector}.{near}"
+    def _unknown(self, name: str) -> Sentence:
+        return Sentence(
+            "options.unknown",
+            "{where} is not an option of the connector {connector}.{hint}",
+            where=place("", name),
+            connector=self._connector,
+            hint=suggestion(name, self._properties),
+        )
 
-    def _sentences(self, error: Any) -> Iterator[str]:
+    def _sentences(self, error: Any) -> Iterator[Sentence]:
         where = ""
         for part in error.instance_path:
             where = f"{where}[{part}]" if isinstance(part, int) else place(where, part)
         keyword = error.schema_path[-1] if error.schema_path else ""
         if keyword == "required":
-            yield f"{place(where, error.kind.property)} is missing."
+            yield MISSING(where=place(where, error.kind.property))
         elif keyword in ("additionalProperties", "unevaluatedProperties") and hasattr(
             error.kind, "unexpected"
         ):
             for name in error.kind.unexpected:
-                yield f"{place(where, name)} is an unknown field." if where else self._unknown(name)
+                if where:
+                    yield Sentence(
+                        "options.unknown_field", "{where} is an unknown field.", where=place(where, name)
+                    )
+                else:
+                    yield self._unknown(name)
         elif keyword in ("anyOf", "oneOf") and (choices := self._required_choices(where, keyword)):
-            too_many = type(error.kind).__name__.endswith("OneOfMultipleValid")
-            yield f"Give {'only one of' if too_many else 'one of'}: {'; or '.join(choices)}."
+            if type(error.kind).__name__.endswith("OneOfMultipleValid"):
+                yield Sentence(
+                    "options.only_one_of", "Give only one of: {choices}.", choices="; or ".join(choices)
+                )
+            else:
+                yield Sentence("options.one_of", "Give one of: {choices}.", choices="; or ".join(choices))
         else:
-            sentence = f"{where or 'The options'}: {error.message.removesuffix('.')}."
-            described = self._properties.get(where)
+            reason, described = error.message.removesuffix("."), self._properties.get(where)
             # A pattern alone does not say what would be right.
             if keyword == "pattern" and isinstance(described, dict) and "description" in described:
-                sentence += f" What belongs there: {described['description']}"
-            yield sentence
+                yield Sentence(
+                    "options.not_of_pattern",
+                    "{where}: {reason}. What belongs there: {meaning}",
+                    where=where,
+                    reason=reason,
+                    meaning=described["description"],
+                )
+            else:
+                yield REFUSED(where=where or "The options", reason=reason)
 
     def _required_choices(self, where: str, keyword: str) -> list[str]:
         """Return the names of the branches of the schema's own ``anyOf``, if each only requires options."""

@@ -141,8 +141,10 @@ def _checked(options: dict[str, Any], catalog: Catalog | None, url: str | None) 
             try:
                 kind = catalog.resolve(given, name)
             except Invalid as error:
-                raise Invalid(
-                    f"{error} A JSON pointer begins with /." if name == "kind" else str(error)
+                if name != "kind":
+                    raise
+                raise Invalid.of(
+                    "inbound.kind_unknown", "{reason} A JSON pointer begins with /.", reason=error
                 ) from None
             if kind.operational:
                 raise Invalid.of(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from hookgw import Invalid
+from hookgw import Invalid, Sentence
 from hookgw import connectors as kit
 from hookgw.connectors import check_names, check_token, repr_without, server_url
 
@@ -141,12 +141,29 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
     return found
 
 
-def missing(names: list[str]) -> str:
+def missing(names: list[str]) -> Sentence:
     """Return the sentence for options that are set nowhere: it says where they can be set."""
     shared = [name for name in names if name != _OF_AN_INSTANCE]
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    places = "in the options of the instance (POST /instance/create, PATCH /instance/options/<instance>)"
-    if shared:
-        which = "" if len(shared) == len(names) else f"{', '.join(shared)} also "
-        places += f", or {which}in the configuration (plugins.options.{PLUGIN})"
-    return f"{listed} must be set {places}."
+    if not shared:
+        return Sentence(
+            "whatsapp_cloud.number_missing",
+            "{options} must be set in the options of the instance (POST /instance/create, "
+            "PATCH /instance/options/<instance>).",
+            options=listed,
+        )
+    if shared == names:
+        return Sentence(
+            "whatsapp_cloud.options_missing",
+            "{options} must be set in the options of the instance (POST /instance/create, "
+            "PATCH /instance/options/<instance>), or in the configuration (plugins.options.whatsapp_cloud).",
+            options=listed,
+        )
+    return Sentence(
+        "whatsapp_cloud.options_and_number_missing",
+        "{options} must be set in the options of the instance (POST /instance/create, "
+        "PATCH /instance/options/<instance>), or {shared} also in the configuration "
+        "(plugins.options.whatsapp_cloud).",
+        options=listed,
+        shared=", ".join(shared),
+    )

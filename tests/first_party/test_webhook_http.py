@@ -170,6 +170,7 @@ async def test_wrong_options_create_nothing(client: httpx.AsyncClient) -> None:
         answer = await client.post("/instance/create", json=body)
         assert (answer.status_code, said in answer.text) == (400, True), answer.text
         assert "planted" not in answer.text
+        assert "text" not in [error["id"] for error in answer.json()["response"]["errors"]]
     assert (await client.get("/instance/fetchInstances")).json() == []
 
 

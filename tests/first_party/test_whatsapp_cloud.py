@@ -241,6 +241,11 @@ async def test_missing_options(session: FakeSession) -> None:
         await cloud.check_options({}, public_url=None)
     assert "phone_number_id, access_token, app_secret and verify_token must be set" in str(refused.value)
     assert "or access_token, app_secret, verify_token also in the configuration" in str(refused.value)
+    assert refused.value.messages[0].id == "whatsapp_cloud.options_and_number_missing"
+    with pytest.raises(Invalid) as refused:
+        await cloud.check_options({**OPTIONS, "phone_number_id": ""}, public_url=None)
+    assert str(refused.value).endswith("PATCH /instance/options/<instance>).")
+    assert refused.value.messages[0].id == "whatsapp_cloud.number_missing"
     with pytest.raises(Invalid, match="not valid"):
         await cloud.check_options({**OPTIONS, "access_token": 5}, public_url=None)
     with pytest.raises(Invalid, match="consists of digits"):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookgw import Invalid
-from tests.public.kernel import MASK
+from tests.public.kernel import MASK, Sentence
 from tests.public.plugins import MAX_OPTIONS, ConnectorOptions
 
 SCHEMA: dict[str, Any] = {
@@ -29,7 +29,7 @@ RULES = ConnectorOptions("matrix", SCHEMA)
 GOOD = {"homeserver": "https://a.example", "password": "hunter2"}
 
 
-def problems(options: dict[str, Any], rules: ConnectorOptions = RULES) -> tuple[str, ...]:
+def problems(options: dict[str, Any], rules: ConnectorOptions = RULES) -> tuple[Sentence, ...]:
     with pytest.raises(Invalid) as caught:
         rules.check(options)
     return caught.value.messages
@@ -68,6 +68,21 @@ def test_missing_options() -> None:
     assert problems({"a": 1, "b": 1, "c": 1}, one) == ("Give only one of: a and b; or c.",)
     other = ConnectorOptions("m", {"anyOf": [{"required": ["a"], "maxProperties": 1}, {"required": ["c"]}]})
     assert problems({}, other)[0].startswith("The options: the value is not valid under any")
+
+
+def test_each_problem_has_an_id_that_stays() -> None:
+    many = {"homeserver": "ftp://x", "region": "9", "pages": {"b": 1}, "pasword": "x"}
+    assert [one.id for one in problems(many)] == [
+        "options.one_of",
+        "field.refused",
+        "options.unknown_field",
+        "options.unknown",
+        "options.not_of_pattern",
+    ]
+    one = ConnectorOptions("m", {"oneOf": [{"required": ["a"]}, {"required": ["c"]}]})
+    assert [one.id for one in problems({"a": 1, "c": 1}, one)] == ["options.only_one_of"]
+    (missing,) = problems({"password": "hunter2"})
+    assert (missing.id, missing.values) == ("field.missing", {"where": "homeserver"})
 
 
 def test_no_problem_repeats_a_value() -> None:

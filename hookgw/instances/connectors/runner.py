@@ -44,6 +44,7 @@ from hookgw.kernel.errors import (
     Unavailable,
     WrongFields,
 )
+from hookgw.kernel.sentences import Sentence
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.supervise import restart_on_failure
@@ -148,21 +149,30 @@ class Connectors(Collaborator):
                 known=known,
             )
 
-    def missing(self, instance: Instance) -> str | None:
+    def missing(self, instance: Instance) -> Sentence | None:
         """Return why an instance cannot be connected, in a sentence; ``None`` if its connector is there."""
         if instance.integration in self._connectors:
             return None
         if instance.integration:
-            return (
-                f"The connector {instance.integration!r} is not available: its plugin is disabled or not "
-                f"installed. Known connectors: {', '.join(self.names()) or 'none'}."
+            return Sentence(
+                "instance.connector_gone",
+                "The connector {connector!r} is not available: its plugin is disabled or not installed. "
+                "Known connectors: {known}.",
+                connector=instance.integration,
+                known=", ".join(self.names()) or "none",
             )
         if instance.requested_integration:
-            return (
-                f"No connector is set up for {instance.requested_integration}: events come only over HTTP. "
-                "Name one in instances.integrations, and create the instance again."
+            return Sentence(
+                "instance.integration_without_connector",
+                "No connector is set up for {integration}: events come only over HTTP. Name one in "
+                "instances.integrations, and create the instance again.",
+                integration=instance.requested_integration,
             )
-        return f"The instance {instance.name!r} has no connector: its events come only over HTTP."
+        return Sentence(
+            "instance.no_connector",
+            "The instance {instance!r} has no connector: its events come only over HTTP.",
+            instance=instance.name,
+        )
 
     def start(
         self,

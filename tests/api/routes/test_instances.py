@@ -139,7 +139,11 @@ async def test_an_instance_without_a_connector(client: httpx.AsyncClient, gatewa
     await gateway.instances.create("loja1")
     state = (await client.get("/instance/connectionState/loja1")).json()
     assert state == {"instance": {"instanceName": "loja1", "state": "close"}}
-    assert (await client.get("/instance/connect/loja1")).status_code == 409
+    refused = await client.get("/instance/connect/loja1")
+    assert refused.status_code == 409
+    assert refused.json()["response"]["errors"] == [
+        {"id": "instance.no_connector", "values": {"instance": "loja1"}}
+    ]
     assert (await client.delete("/instance/logout/loja1")).status_code == 409
     sent = await client.post("/message/sendText/loja1", json={"number": "1", "text": "Oi"})
     assert sent.status_code == 409
@@ -328,6 +332,8 @@ async def test_an_instance_without_its_connector_says_what_to_do(client: httpx.A
         await client.post("/message/sendText/loja1", json=message),
     ):
         assert (answer.status_code, answer.json()["response"]["message"]) == (409, [state["reason"]])
+        (error,) = answer.json()["response"]["errors"]
+        assert error["id"] == "instance.integration_without_connector"
 
 
 class TestWithAConnectorForBaileys:
