@@ -256,6 +256,15 @@ def parse_key_request(body: Any, *, now: float, is_of_instance: bool = False) ->
                 "A key of an instance reaches that one: leave tags and instances out.",
             )
         )
+    if is_of_instance and isinstance(given["rights"], tuple) and Right.OPERATE in given["rights"]:
+        fields.problems.append(
+            Sentence(
+                "key.of_instance_right",
+                "rights: a key of an instance cannot have {right}. Make a key without an instance, with the "
+                "instance in its reach.",
+                right=Right.OPERATE,
+            )
+        )
     # A misspelt limit would give more than is meant.
     fields.refuse_unknown("a key")
     fields.finish()

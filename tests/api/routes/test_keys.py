@@ -47,6 +47,17 @@ async def test_the_list(client: httpx.AsyncClient) -> None:
     assert (crm["instance"], crm["state"], crm["expiresAt"]) == ("loja1", "active", None)
 
 
+@pytest.mark.parametrize("headers", [{}, OWN])
+async def test_a_right_that_no_key_of_an_instance_has_is_refused(
+    headers: dict[str, str], client: httpx.AsyncClient
+) -> None:
+    body = {"name": "ops", "rights": ["read", "operate"]}
+    response = await client.post("/key/create/loja1", json=body, headers=headers)
+    assert response.status_code == 400
+    assert shape_of(response)[0].startswith("rights: a key of an instance cannot have operate.")
+    assert [one["name"] for one in (await client.get("/key/list/loja1")).json()] == ["default"]
+
+
 async def test_an_instance_rotates_its_own_key(client: httpx.AsyncClient) -> None:
     fresh = (await client.post("/key/create/loja1", json={"name": "fresh"}, headers=OWN)).json()["key"]
     response = await client.delete("/key/delete/loja1/default", headers={"apikey": fresh})
