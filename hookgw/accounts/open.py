@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hookgw.accounts.plan import Rules
 from hookgw.accounts.service import NodeAccounts
 from hookgw.core.open import Core
@@ -15,7 +17,7 @@ def open_accounts(core: Core, instances: Instances, webhooks: Webhooks) -> NodeA
         core.hooks.secret_options,
         instances.connectors.names,
         instances.connectors.option_rules,
-        core.hooks.check_registration,
+        partial(core.hooks.check_registration, at=""),
     )
     return NodeAccounts(
         core.registry, instances.service, webhooks.service, rules, core.clock, core.node.holds

@@ -410,12 +410,15 @@ class StartupHooks:
             senders[scheme] = send.plugin
         return None
 
-    def check_registration(self, registration: Registration, stored: Registration | None = None) -> None:
+    def check_registration(
+        self, registration: Registration, stored: Registration | None = None, *, at: str = "webhook."
+    ) -> None:
         """Let each plugin check its block in the registration's ``plugins``.
 
         Args:
             stored: what it replaces. If the blocks stay as they are, a disabled registration is not checked:
                 it can be disabled although its plugin is gone or fails.
+            at: what stands before the names of fields in messages: where the request has the registration.
 
         Raises:
             Invalid: a block belongs to no known plugin or to one without options, is not an object, or is
@@ -425,11 +428,11 @@ class StartupHooks:
         if stored is not None and not registration.enabled and registration.plugins == stored.plugins:
             return
         problems = [
-            sentence.at(f"webhook.plugins.{name}: ")
+            sentence.at(f"{at}plugins.{name}: ")
             for name, sentence in self._check_options(registration, reports=True)
         ]
         if (unserved := self._unserved(registration)) is not None:
-            problems.append(unserved.at("webhook.url: "))
+            problems.append(unserved.at(f"{at}url: "))
         if problems:
             raise Invalid(*problems)
 

@@ -173,6 +173,20 @@ async def test_an_option_that_the_connector_does_not_have_is_a_mistake(api: Api)
     ]
 
 
+async def test_what_plugins_refuse_of_a_webhook_has_its_path_in_the_document(api: Api) -> None:
+    webhooks = {"crm": {"url": HOOK}, "line": {"url": "line://crm.example:1/", "plugins": {}}}
+    mistakes = await api.mistakes(
+        {
+            "defaults": {"webhook": {"plugins": {"nope": {}}}},
+            "instances": {"loja1": {"webhooks": webhooks}},
+        }
+    )
+    assert [one.partition(": ")[0] for one in mistakes] == [
+        "defaults.webhook.plugins.nope",
+        "instances.loja1.webhooks.line.url",
+    ]
+
+
 async def test_on_a_full_instance_webhooks_replace_others(
     api: Api, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
