@@ -88,12 +88,14 @@ class Chat(msgspec.Struct, kw_only=True):
         jid: the network's name of it.
         name: of the person; ``None`` for a group, or if it is unknown.
         updated_at: when its newest message came, in seconds since the epoch.
+        accepted_at: when hookgw accepted that message.
     """
 
     jid: str
     name: str | None
     is_group: bool
     updated_at: float
+    accepted_at: float
     last_message: LastMessage
 
 
@@ -243,7 +245,12 @@ class ChatSearch:
         """
         found_id, changes = chat.last_message.id, Changes()
         query = EventQuery(
-            instance=instance, kinds=(*MESSAGES, *CHANGES), chat=chat.jid, limit=1 + _MOST_CHANGES
+            instance=instance,
+            kinds=(*MESSAGES, *CHANGES),
+            chat=chat.jid,
+            # A chat of few events would have the whole log searched for more.
+            since=chat.accepted_at,
+            limit=1 + _MOST_CHANGES,
         )
         for one in (await self._history.list_events(query)).events:
             if (change := read_change(one.event)) is not None:
@@ -275,6 +282,7 @@ class ChatSearch:
                     name=None,
                     is_group=jids[0].endswith(GROUP),
                     updated_at=sent_at(message.message_timestamp, one.accepted_at),
+                    accepted_at=one.accepted_at,
                     last_message=_last_message(message, changes),
                 ),
             )

@@ -371,6 +371,27 @@ async def test_a_list_of_chats_reads_no_more_than_its_part_of_a_log(
     assert found == ["5511900000000@s.whatsapp.net"]
 
 
+async def test_an_older_page_of_chats_asks_for_nothing_older_than_its_own(
+    gateway: Gateway, loja1: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chat of few messages has none to find before them: looking for them walks the whole log."""
+    await write(gateway, *((f"{number}@c", "hi") for number in range(250)))
+    search = ChatSearch(gateway.history)
+    first = await search.page("loja1")
+    asked: dict[str, float | None] = {}
+    list_events = gateway.history.list_events
+
+    async def noted(query: EventQuery, *, is_tenant: bool = True) -> Any:
+        if query.chat is not None:
+            asked[query.chat] = query.since
+        return await list_events(query, is_tenant=is_tenant)
+
+    monkeypatch.setattr(gateway.history, "list_events", noted)
+    page = await search.page("loja1", first.cursor)
+    assert asked == {chat.jid: chat.accepted_at for chat in page.chats}
+    assert len(asked) == 50
+
+
 async def test_former_states_of_the_connection(browser: Browser, gateway: Gateway) -> None:
     await gateway.instances.create("loja1")
     for place, (state, reason) in enumerate((("open", None), ("close", 401), ("close", 401), ("open", None))):
