@@ -95,6 +95,19 @@ async def test_without_apply_it_only_reads(world: World) -> None:
     assert {request.method for request in world.receiver.requests} == {"GET"}
 
 
+async def test_a_terminal_shows_how_much_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        world.evolution.add(f"loja{number}", token=None)
+    assert "Reading" not in (await world.run()).stderr
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    reading, _, rest = (await world.run("--apply")).stderr.rpartition("100%")
+    assert "Reading" in reading
+    assert "3 instances: 3 create." in rest
+    # What hookgw has is read, too, to be compared.
+    reading, _, _ = (await world.run()).stderr.rpartition("100%")
+    assert reading.find("Reading") < reading.rfind("Comparing")
+
+
 async def test_what_is_left_out_comes_last_and_what_all_need_is_said_once(world: World) -> None:
     for name in ("Loja 1", "loja2", "loja3"):
         world.evolution.add(name, token=None)

@@ -15,6 +15,7 @@ from hookgw.command.client import Client, call_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.group import CommandGroup
 from hookgw.command.output import say, show_json, wants_json
+from hookgw.command.progress import ProgressBar, progress_bar
 from hookgw.command.target import check_key, key_from_file, read_secret_line
 from hookgw.instances.evolution.plan import LEAST_KEY, Action, Existing, Planned, plan_import
 from hookgw.instances.evolution.source import SourceInstance, read_file, read_server, write_file
@@ -97,7 +98,8 @@ def evolution(
     """
     is_file = "://" not in source
     key = None if is_file else _evolution_key(from_key_file, from_key)
-    found = read_file(Path(source)) if key is None else read_server(source, key)
+    with progress_bar(_("Reading")) as bar:
+        found = read_file(Path(source)) if key is None else read_server(source, key, bar.show)
     if export is not None:
         write_file(export, found)
         say(
@@ -110,9 +112,11 @@ def evolution(
         return
     kinds = {kind["name"] for kind in client.call("GET", "event", "kinds")}
     connectors = client.call("GET", "connector", "list")
+    with progress_bar(_("Comparing")) as bar:
+        existing = _existing(client, found, names, bar)
     planned = plan_import(
         found,
-        _existing(client, found, names),
+        existing,
         kinds,
         names=names,
         staying={name for one in connectors if one["name"] == "evolution" for name in one["integrations"]},
@@ -162,12 +166,15 @@ def _evolution_key(file: Path | None, given: str | None) -> str:
     return key
 
 
-def _existing(client: Client, found: list[SourceInstance], names: dict[str, str]) -> dict[str, Existing]:
+def _existing(
+    client: Client, found: list[SourceInstance], names: dict[str, str], bar: ProgressBar
+) -> dict[str, Existing]:
     present = {one["name"] for one in client.call("GET", "instance", "fetchInstances")}
     existing: dict[str, Existing] = {}
     tried: set[str] = set()
     wrong = 0
-    for one in found:
+    for number, one in enumerate(found, 1):
+        bar.show(number, len(found))
         name = names.get(one.name, one.name)
         if name not in present or name in existing:
             continue

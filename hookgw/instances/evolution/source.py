@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -46,11 +47,14 @@ class _File(msgspec.Struct):
     evolution: list[SourceInstance]
 
 
-def read_server(url: str, key: str) -> list[SourceInstance]:
+def read_server(
+    url: str, key: str, on_progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> list[SourceInstance]:
     """Read all instances of a running Evolution API, with GET requests alone.
 
     Args:
         key: its global key; with an instance's token only that instance is read.
+        on_progress: called with how many instances are read, and with their number.
 
     Raises:
         Failed: it does not respond, refuses the key, or is not an Evolution API 2.
@@ -77,7 +81,11 @@ def read_server(url: str, key: str) -> list[SourceInstance]:
                     f"{shown} is not an Evolution API 2: its instances have no name. "
                     f"Update Evolution API first, or import a file that you write: {_FORM}."
                 )
-            return [_with_parts(http, shown, one) for one in found]
+            whole = []
+            for one in found:
+                whole.append(_with_parts(http, shown, one))
+                on_progress(len(whole), len(found))
+            return whole
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = str(error).removesuffix(".") or type(error).__name__
         raise Failed(f"Evolution API at {shown} cannot be read: {reason}.") from error

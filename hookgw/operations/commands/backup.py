@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from hookgw.command.configuration import config_option, read_settings
 from hookgw.command.failure import Failed
 from hookgw.command.output import say
+from hookgw.command.progress import progress_bar
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 from hookgw.operations.commands.data_file import data_file
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-
-class ProgressBar:
-    """A bar on standard error, if that is a terminal: what is done, how much of it, and for how long."""
-
-    def __init__(self, bar: Progress | None) -> None:
-        self._bar = bar
-
-    def begin(self, text: str) -> None:
-        """Show what begins now. Until more is known, the bar says no more than that it goes on."""
-        if self._bar is not None:
-            for task in self._bar.task_ids:
-                self._bar.remove_task(task)
-            self._bar.add_task(text, total=None)
-
-    def show(self, done: int, total: int) -> None:
-        """Show how much of it is done."""
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[-1], completed=done, total=total)
 
 
 @click.command()
@@ -104,20 +80,3 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
     say(_("Restored {data} from {file}.", data=data, file=file))
     if aside is not None:
         say(_("The former data file is {aside}. Delete it once everything works.", aside=aside))
-
-
-@contextmanager
-def progress_bar(text: str) -> Iterator[ProgressBar]:
-    """Show the progress of something that may take minutes."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:  # before rich 14.3 even a disabled bar prints an empty line
-        yield ProgressBar(None)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        bar = ProgressBar(shown)
-        bar.begin(text)
-        yield bar

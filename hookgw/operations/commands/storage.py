@@ -14,8 +14,8 @@ from hookgw.command.configuration import config_option, read_settings
 from hookgw.command.failure import Failed
 from hookgw.command.group import CommandGroup
 from hookgw.command.output import Column, json_option, say, show_fields, show_table, shown_as_json
+from hookgw.command.progress import progress_bar
 from hookgw.kernel.language import gettext as _
-from hookgw.operations.commands.backup import progress_bar
 from hookgw.operations.commands.data_file import data_file
 
 if TYPE_CHECKING:
