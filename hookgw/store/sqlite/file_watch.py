@@ -43,8 +43,10 @@ LONG_LOG = 256 * 2**20
 RESCUE_AGAIN = 60.0
 """Seconds until a copy that the disk has refused is tried again."""
 
+DAMAGE_SOON = 1.0
 DAMAGE_AGAIN = 60.0
-"""Seconds until a damaged file is checked again."""
+"""Seconds until a damaged file is checked again, doubled from the first up to the last. A disk that could not
+be read for a moment is not to cost a minute."""
 
 DAMAGE_REST = 10
 """After a long check, the rest is this many times as long: deliveries use the disk."""
@@ -65,6 +67,7 @@ class FileWatch(Collaborator):
         self._is_rescued = False
         self._rescue_at = 0.0
         self._check_at = 0.0
+        self._check_again = DAMAGE_SOON
         self._checking: sqlite3.Connection | None = None
         self._problems: list[str] = []
 
@@ -88,12 +91,15 @@ class FileWatch(Collaborator):
 
     async def _check_damage(self) -> None:
         began = trio.current_time()
+        if began > self._check_at + DAMAGE_AGAIN:
+            self._check_again = DAMAGE_SOON
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._interrupt_check)
             problems = await self._run(self._find_problems)
             nursery.cancel_scope.cancel()
         seconds = trio.current_time() - began
-        self._check_at = trio.current_time() + max(DAMAGE_AGAIN, DAMAGE_REST * seconds)
+        self._check_at = trio.current_time() + max(self._check_again, DAMAGE_REST * seconds)
+        self._check_again = min(2 * self._check_again, DAMAGE_AGAIN)
         if problems and problems != self._problems:
             logger.error("the data file is not used meanwhile", problems=problems, file=str(self._file.path))
         self._problems = problems

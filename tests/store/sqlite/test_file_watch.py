@@ -5,7 +5,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -175,6 +175,11 @@ def problems_in(logs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [entry["problems"] for entry in logs if "not used meanwhile" in entry["event"]]
 
 
+def check_with(integrity: Callable[[sqlite3.Connection], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a check of the file find what a function returns."""
+    monkeypatch.setattr(maintenance, "_integrity", integrity)
+
+
 async def test_a_file_that_the_disk_reads_again_is_used_again(path: Path, mock_clock: MockClock) -> None:
     async with damaged(path, mock_clock) as (store, file):
         with pytest.raises(StorageLost):
@@ -188,6 +193,25 @@ async def test_a_file_that_the_disk_reads_again_is_used_again(path: Path, mock_c
     assert peek(path, "SELECT count(*) FROM events WHERE id = 'later'") == [(1,)]
     assert peek(path, "SELECT count(*) FROM events") == [(201,)]
     assert peek(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_a_damaged_file_is_checked_again_soon_at_first(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    """A disk that could not be read for a moment is not waited for as long as a broken one."""
+    checked: list[float] = []
+
+    def broken(_connection: sqlite3.Connection) -> list[str]:
+        checked.append(mock_clock.current_time())
+        return ["broken."]
+
+    async with damaged(path, mock_clock) as (_, file):
+        check_with(broken, monkeypatch)
+        file.read(whole=True)
+        began = mock_clock.current_time()
+        while mock_clock.current_time() < began + DAMAGE_AGAIN:
+            await looked_again(mock_clock)
+    assert len(checked) > 2
 
 
 async def test_the_problems_of_a_damaged_file_are_logged_once(path: Path, mock_clock: MockClock) -> None:
@@ -229,6 +253,6 @@ async def test_a_stop_does_not_wait_for_the_check(
         return ["interrupted."]
 
     async with damaged(path, mock_clock):
-        monkeypatch.setattr(maintenance, "_integrity", endless)
+        check_with(endless, monkeypatch)
         while not began.is_set():
             await looked_again(mock_clock, DAMAGE_AGAIN)
