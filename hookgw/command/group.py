@@ -108,15 +108,24 @@ class CommandGroup(click.Group):
         from hookgw.kernel.nearest import nearest  # only for a mistake
 
         known = [one for one in self.list_commands(ctx) if one not in HIDDEN]
-        meant = next((one for one in _OTHER_WORDS.get(name, ()) if one in known), None)
-        if meant is None and ctx.parent is not None and name in COMMANDS:
-            meant = f"{ctx.find_root().info_name} {name}"
-        meant = meant or nearest(name, known)
+        here = [one for one in _OTHER_WORDS.get(name, ()) if one in known]
+        meant = here[0] if here else _elsewhere(ctx, name) or nearest(name, known)
         yield _("No such command {name}.", name=repr(name))
         if meant is not None:
             yield _("Did you mean {near}?", near=repr(meant))
         if ctx.parent is not None:  # `hookgw` itself has too many for a sentence
             yield _("There are: {names}.", names=", ".join(known))
+
+
+def _elsewhere(ctx: click.Context, name: str) -> str | None:
+    """Return the built-in command that has a name in another group; ``None`` for none, or several."""
+    root = ctx.find_root()
+    found = [name] if name in COMMANDS and name not in HIDDEN else []
+    for one in COMMANDS:
+        group = root.command.get_command(root, one) if isinstance(root.command, click.Group) else None
+        if isinstance(group, click.Group) and name in group.commands:
+            found.append(f"{one} {name}")
+    return f"{root.info_name} {found[0]}" if len(found) == 1 else None
 
 
 class LazyGroup(CommandGroup):

@@ -186,6 +186,8 @@ def test_a_mistyped_command_gets_a_suggestion(typed: str, meant: str) -> None:
     ("typed", "hint"),
     [
         ("event emit", "Did you mean 'hookgw emit'? There are: erase, find, list."),
+        ("event replay", "Did you mean 'hookgw delivery replay'? There are: erase, find, list."),
+        ("webhook resend", "Did you mean 'hookgw delivery resend'? There are: backfill, "),
         ("webhook get", "Did you mean 'find'? There are: backfill, delete, "),
         ("webhook ls", "Did you mean 'list'? There are: backfill, delete, "),
         ("delivery find", "Did you mean 'show'? There are: cancel, dead, "),
@@ -212,6 +214,13 @@ def test_each_group_is_of_that_kind() -> None:
     found = [*groups(group.main)]
     assert len(found) > 10
     assert {type(one) for one in found} == {group.LazyGroup, group.CommandGroup}
+
+
+def test_a_command_of_a_group_is_found_from_outside() -> None:
+    result = click.testing.CliRunner().invoke(group.main, ["replay"], prog_name="hookgw")
+    assert "No such command 'replay'. Did you mean 'hookgw delivery replay'?" in result.stderr
+    # Several groups have it.
+    assert "Did you mean" not in click.testing.CliRunner().invoke(group.main, ["pause"]).stderr
 
 
 @pytest.mark.parametrize("typed", ["help", "help instance", "help instance create"])
