@@ -138,6 +138,8 @@ class LazyGroup(CommandGroup):
         add_plugin_commands: adds the commands of plugins. It is called at most once.
     """
 
+    group_class = CommandGroup  # of plugins' groups
+
     def __init__(
         self, *, add_plugin_commands: Callable[[click.Group], None] = add_plugin_commands, **options: Any
     ) -> None:

@@ -216,6 +216,22 @@ def test_each_group_is_of_that_kind() -> None:
     assert {type(one) for one in found} == {group.LazyGroup, group.CommandGroup}
 
 
+def test_a_group_of_a_plugin_is_of_that_kind_too() -> None:
+    def add(to: click.Group) -> None:
+        @to.group()
+        def parcels() -> None:
+            """Parcels."""
+
+        @parcels.command()
+        def track() -> None:
+            """Track one."""
+
+    assert (
+        "No such command 'trak'. Did you mean 'track'? There are: track."
+        in run("parcels", "trak", add=add).stderr
+    )
+
+
 def test_a_command_of_a_group_is_found_from_outside() -> None:
     result = click.testing.CliRunner().invoke(group.main, ["replay"], prog_name="hookgw")
     assert "No such command 'replay'. Did you mean 'hookgw delivery replay'?" in result.stderr
