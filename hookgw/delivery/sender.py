@@ -169,6 +169,10 @@ _PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
         "It has no such path, or Traefik has no route to it: correct the URL, or start it.",
     ),
 )
+# As in workflows of n8n, and in whatever has one path for all kinds.
+BY_EVENTS = (
+    "byEvents adds the kind to the path of the URL: if the receiver has no such path, switch byEvents off."
+)
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
@@ -574,6 +578,8 @@ class DeliverySender:
                 if response.status in statuses and page.search(answer):
                     error = f"{error} {advice}"
                     break
+            if template.is_http and template.registration.by_events and response.status in (404, 405):
+                error = f"{error} {BY_EVENTS}"
             if head is not None and self._kept_heads:
                 received = b"\r\n".join(b"%b: %b" % header for header in response.headers)
                 request_head = self._shown_head(head, template, headers)

@@ -519,6 +519,22 @@ async def test_the_same_words_with_another_status_advise_nothing(hookgw_receiver
     assert result.attempt.error == "The receiver answered 500 Internal Server Error."
 
 
+@pytest.mark.parametrize(
+    ("status", "by_events", "is_named"),
+    [(404, True, True), (405, True, True), (404, False, False), (403, True, False)],
+)
+async def test_a_path_that_by_events_made_and_the_receiver_lacks_is_named(
+    hookgw_receiver: Receiver, status: int, by_events: bool, is_named: bool
+) -> None:
+    hookgw_receiver.will(
+        answer(status, b'{"message":"The requested webhook \\"POST a/b\\" is not registered."}')
+    )
+    result = await send(registration_for(hookgw_receiver.url, by_events=by_events))
+    assert (result.attempt.error or "").endswith(
+        "if the receiver has no such path, switch byEvents off."
+    ) is is_named
+
+
 async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) -> None:
     registration = registration_for(hookgw_receiver.url + "hook/?a=1", by_events=True)
     template = template_for(registration)
