@@ -13,6 +13,7 @@ over, so that a copy of a busy file would never end. There are two ways around t
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sqlite3
@@ -189,7 +190,8 @@ def check_space(folder: Path, needed: int, min_free: int = 0) -> None:
     """Raise ``StorageUnavailable`` if a disk has no room for so many bytes, beside those that stay free."""
     free = shutil.disk_usage(folder).free
     if free < needed + min_free:
-        values = {"folder": folder, "free": free / 2**20, "needed": (needed + min_free) / 2**20}
+        # Rounded apart: the two are never the same number.
+        values = {"folder": folder, "free": free // 2**20, "needed": math.ceil((needed + min_free) / 2**20)}
         raise StorageUnavailable(
             Sentence(
                 "backup.no_room_with_min_free",

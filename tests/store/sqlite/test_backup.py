@@ -1,9 +1,11 @@
 """Backups of a data file in use: consistent, whole, and beside the commits."""
 
+import shutil
 import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -171,6 +173,16 @@ async def test_a_cancelled_copy_leaves_nothing_and_commits_go_on(store: Store, t
     assert await store.append(to("after")) == [True]
     await store.back_up(tmp_path / "copy.db", ignore)
     assert len(await restored(tmp_path / "copy.db")) == 201
+
+
+async def test_a_copy_never_needs_what_is_free(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small file on a full disk needs no 0 MiB."""
+    nothing = SimpleNamespace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: nothing)
+    with pytest.raises(StorageUnavailable, match=r"has 0 MiB free, and the copy needs 1 MiB"):
+        await store.back_up(tmp_path / "copy.db", ignore)
 
 
 async def test_a_disk_without_room(store: Store, tmp_path: Path) -> None:
