@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.public.delivery import describe_status
+from tests.public.delivery import describe_response
 from tests.public.kernel import Invalid, Sentence, check_secret, check_url, in_language
 from tests.public.operations import cause_of_closing, cause_of_disabling
 from tests.public.records import check_name, parse_tag, sentence_text
@@ -16,18 +16,18 @@ _NAME_RULE = "deve ter de 1 a 128 letras (A-Z, a-z), dígitos, '.', '_' ou '-', 
 
 
 def test_a_text_of_several_sentences_is_translated_one_by_one() -> None:
-    said = f"{describe_status(500, None)} The retry schedule is exhausted (failed attempts: 12)."
+    said = f"{describe_response(500, None)} The retry schedule is exhausted (failed attempts: 12)."
     with in_language("pt_BR"):
         assert sentence_text(said) == (
             "O destino respondeu 500 Internal Server Error. "
             "As tentativas se esgotaram (tentativas com falha: 12)."
         )
         # What a plugin or a network says stays as it is, also between others.
-        assert sentence_text(f"Out of paper. {describe_status(410, None)} Ask them.") == (
+        assert sentence_text(f"Out of paper. {describe_response(410, None)} Ask them.") == (
             "Out of paper. O destino respondeu 410 Gone. Ask them."
         )
         assert sentence_text("") == ""
-        late = sentence_text(describe_status(503, None, 20.0) or "")
+        late = sentence_text(describe_response(503, None, seconds=20.0))
         assert late.startswith("O destino respondeu 503 Service Unavailable. Demorou muito, então um ")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hookgw.delivery.destinations import *
 from hookgw.delivery.envelope import *
+from hookgw.delivery.failed_response import *
 from hookgw.delivery.http import handshake
 from hookgw.delivery.http.address_guard import *
 from hookgw.delivery.http.address_rotation import *

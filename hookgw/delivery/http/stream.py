@@ -21,6 +21,7 @@ from typing import Protocol
 import trio
 
 from hookgw.concurrency.hub import NO_HUB, Hub
+from hookgw.delivery.failed_response import NEEDS_CERTIFICATE
 from hookgw.delivery.http.errors import TlsFailed
 from hookgw.delivery.http.handshake import Handshake
 from hookgw.kernel.target_url import Target
@@ -372,9 +373,6 @@ _ASKS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE")
 _MAY_ASK = ("HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN", "ACCESS_DENIED")
 _REFUSES = (*_ASKS, *_MAY_ASK, "UNKNOWN_CA", "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "DECRYPT_ERROR")
 _FIRST_ONLY = "a receiver must ask for a client certificate when the connection opens"
-NEEDS_CERTIFICATE = (
-    "It requires a client certificate: set tls.clientCertificate and tls.clientKey of the registration."
-)
 _MAY_NEED_CERTIFICATE = (
     "If it requires a client certificate, set tls.clientCertificate and tls.clientKey of the registration."
 )

@@ -30,6 +30,7 @@ import trio
 
 from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.light import in_task
+from hookgw.delivery.failed_response import LATE, TIME_LIMIT
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.client_tls import USUAL_TLS_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Admit, OutgoingConnection
@@ -47,7 +48,6 @@ from hookgw.delivery.http.errors import (
 )
 from hookgw.delivery.http.response import Response, decode_in_steps
 from hookgw.delivery.http.stream import PlainStream, Stream, TlsStream, open_tls
-from hookgw.delivery.outcome import LATE, TIME_LIMIT
 from hookgw.kernel.target_url import Target
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 

@@ -1,0 +1,227 @@
+"""What a response that is no delivery says to whoever runs the receiver: sentences. No I/O."""
+
+from __future__ import annotations
+
+import re
+from http.client import responses
+
+from hookgw.kernel.masking import with_masked_user
+
+NEEDS_CERTIFICATE = (
+    "It requires a client certificate: set tls.clientCertificate and tls.clientKey of the registration."
+)
+_OTHER_NAME = (
+    "TLS asked for another name than the host of the URL. Register a URL with the name of tls.serverName; or "
+    "let the proxy before the receiver pass the name on (SNI)."
+)
+_ADVICE = {
+    # The page that people see, a URL of another service, a file that a web server serves.
+    405: ": it takes no POST there. Correct the URL, or let it take POST.",
+    413: ": the event is larger than it takes. Raise its limit for bodies.",
+    419: ": it wants a CSRF token. Exempt the URL from it.",  # Laravel's
+    421: f": {_OTHER_NAME}",  # Apache; Caddy, nginx and Traefik if sites want different certificates
+    # Warp of Haskell, with TLS; ws of Node.js.
+    426: (
+        ": its port wants TLS, or speaks WebSocket alone. Use https:// in the URL, or register one that "
+        "takes POST."
+    ),
+    # After each one the lane waits for a second or more: a limit of 50/s lets little more than 1/s through.
+    429: ": it gets more requests than it takes. Set rate of the registration below its limit.",
+    # Of every request: those of fasthttp and Fiber take 4 KiB, as much as a registration's headers may have.
+    431: (
+        ": the headers are longer than it takes. Raise its limit for headers, or shorten those of the "
+        "registration."
+    ),
+}
+LATE = 5.0
+"""Seconds from the start of an attempt, after which a time limit of the receiver may have ended it."""
+TIME_LIMIT = (
+    "It took long, so a time limit there may have ended the work: raise it, or let the receiver answer "
+    "before it does the work."
+)
+# Pekko, Armeria, Sanic and Go's TimeoutHandler answer 503 then, others 408. A proxy answers 502 if a server
+# has killed its worker.
+_OF_TIME_LIMITS = frozenset({408, 502, 503, 504, 524})
+# A web app of Google Apps Script, which has worked on the request and shows its output there.
+_SCRIPT_OUTPUT = re.compile(r"https://script\.googleusercontent\.com(?=[/?#]|$)", re.IGNORECASE)
+# A page where people log in, which may well answer a POST with 200: never a URL to register. Its path says
+# so, or its query: OAuth and OpenID Connect (RFC 6749, section 4.1.1), SAML, WS-Federation, and the name of
+# ingress-nginx, oauth2-proxy, Authelia and authentik for the page to return to.
+_LOGIN = re.compile(
+    r"(?:[^/?#]*//[^/?#]*)?/(?:[^?#]*/)?(?:wp-|service)?(?:log|sign)[-_]?in(?:\.\w+)?(?=[/?#]|$)"
+    r"|[^?#]*\?(?:[^#]*&)?(?:response_type=|SAMLRequest=|wa=wsignin1\.0|rd=)",
+    re.IGNORECASE,
+)
+# What pages say that a status does not, and what to do then.
+_PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
+    # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
+    (frozenset({400}), re.compile(rb"No required SSL certificate was sent"), NEEDS_CERTIFICATE),
+    # nginx, Go (and Caddy), Apache and Tomcat, to a request that comes without TLS.
+    (
+        frozenset({400}),
+        re.compile(
+            rb"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server"
+            rb"|speaking plain HTTP to an SSL-enabled|combination of host and port requires TLS"
+        ),
+        "Its port wants TLS: use https:// in the URL.",
+    ),
+    # Jetty, where others answer 421.
+    (frozenset({400}), re.compile(rb"Invalid SNI|Host does not match SNI"), _OTHER_NAME),
+    # Django, Rails (in production, and in development), Express, Symfony.
+    (
+        frozenset({403, 422}),
+        re.compile(
+            rb"CSRF verification failed|The change you wanted was rejected|InvalidAuthenticityToken"
+            rb"|[Ii]nvalid (?:CSRF|csrf) token"
+        ),
+        "It wants a CSRF token: exempt the URL from it.",
+    ),
+    # oauth2-proxy.
+    (
+        frozenset({403}),
+        re.compile(rb'action="[^"]{0,100}/oauth2/start"'),
+        "It wants a login: exempt the URL from it.",
+    ),
+    # Django and Rails in development, Vite. In production, Django and Rails do not say what they miss.
+    (
+        frozenset({400, 403}),
+        re.compile(rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host"),
+        "It does not serve the host of the URL: add that to the hosts which it allows.",
+    ),
+    # n8n: a workflow that is not active, or its test URL, which listens for one request; another method.
+    (
+        frozenset({404}),
+        re.compile(rb"The requested webhook .{1,500} is not registered"),
+        "No workflow of n8n listens: activate it, and register its production URL.",
+    ),
+    (
+        frozenset({404}),
+        re.compile(rb"This webhook is not registered for POST requests"),
+        "The workflow of n8n takes another method: set the HTTP Method of its Webhook node to POST.",
+    ),
+    # A workflow that responds at its end, or is set to respond as it cannot.
+    (
+        frozenset({500}),
+        re.compile(rb'"Error in workflow"'),
+        "The workflow of n8n failed: its executions say why. Each attempt runs it from the start.",
+    ),
+    (
+        frozenset({500}),
+        re.compile(rb"No item (?:to return was found|was found to return)"),
+        (
+            "The workflow of n8n ended without an item, as behind a filter: set Always Output Data in its "
+            "last node, or let it respond immediately. Each attempt runs it from the start."
+        ),
+    ),
+    (
+        frozenset({400, 500}),
+        re.compile(rb"(?:No|Unused) Respond to Webhook node found in the workflow"),
+        (
+            "In n8n, what Respond of the Webhook node says does not fit the workflow: choose Immediately, or "
+            "connect a Respond to Webhook node."
+        ),
+    ),
+    # What its Webhook node wants of a request. To Ignore Bots, each program is one.
+    (
+        frozenset({401, 403}),
+        re.compile(rb"\AAuthorization (?:data is wrong|is required)!"),
+        (
+            "The Webhook node of n8n wants other credentials: set them in headers of the registration. If "
+            "its Ignore Bots is on, switch that off."
+        ),
+    ),
+    (
+        frozenset({500}),
+        re.compile(rb"\ANo authentication data defined on node!"),
+        "The Webhook node of n8n has no credential for its authentication: choose one there.",
+    ),
+    (
+        frozenset({403}),
+        re.compile(rb"\AIP is not whitelisted to access the webhook!"),
+        "The Webhook node of n8n does not allow hookgw's address: add that to its IP(s) Whitelist.",
+    ),
+    # Power Automate, Make.
+    (
+        frozenset({400, 404}),
+        re.compile(rb"WorkflowTriggerIsNotEnabled"),
+        "The flow is off: turn it on. If it was deleted, register the URL of the new one.",
+    ),
+    (
+        frozenset({400}),
+        re.compile(rb"\AQueue is full"),
+        "The queue of Make is full: let the scenario run more often, then replay the dead letters.",
+    ),
+    (
+        frozenset({410}),
+        re.compile(rb"There is no scenario listening for this webhook"),
+        "The scenario of Make is off: switch it on, then enable the webhook.",
+    ),
+    # ngrok, frp and localtunnel. frp says the same of a receiver that does not run, or takes too long.
+    (
+        frozenset({404}),
+        re.compile(rb"ERR_NGROK_3200|Faithfully yours, frp\.|\A404\Z"),
+        (
+            "If a tunnel leads there, it is closed, or nothing listens at its end: start that. If the tunnel "
+            "has a new URL then, register that."
+        ),
+    ),
+    # Express, and so n8n, Node-RED and NestJS.
+    (
+        frozenset({404}),
+        re.compile(rb"Cannot POST /"),
+        (
+            "It has no route for POST at this path, as n8n while it starts. In Node-RED: deploy the flow, "
+            "with POST in http in."
+        ),
+    ),
+    # Traefik knows no route to a container that does not run. Go's own servers say the same.
+    (
+        frozenset({404}),
+        re.compile(rb"\A404 page not found\s*\Z"),
+        "It has no such path, or Traefik has no route to it: correct the URL, or start it.",
+    ),
+)
+# As in workflows of n8n, and in whatever has one path for all kinds.
+_BY_EVENTS = (
+    "byEvents adds the kind to the path of the URL: if the receiver has no such path, switch byEvents off."
+)
+
+
+def describe_response(
+    status: int, location: str | None, answer: bytes = b"", seconds: float = 0.0, *, by_events: bool = False
+) -> str:
+    """Return sentences that say why a response is not a delivery, and what to do.
+
+    For a redirect they name the location, without user and password.
+
+    Args:
+        status: any but a 2xx.
+        answer: the beginning of the response's body.
+        seconds: that the attempt took.
+        by_events: whether the registration adds the kind to the path of its URL.
+    """
+    error = _of_status(status, location, seconds)
+    for statuses, page, advice in _PAGES:
+        if status in statuses and page.search(answer):
+            error = f"{error} {advice}"
+            break
+    return f"{error} {_BY_EVENTS}" if by_events and status in (404, 405) else error
+
+
+def _of_status(status: int, location: str | None, seconds: float) -> str:
+    phrase = f"{status} {responses.get(status, '')}".rstrip()
+    if not 300 <= status <= 399 or status == 304:  # which is about a cache, and has no target
+        error = f"The receiver answered {phrase}{_ADVICE.get(status, '.')}"
+        return f"{error} {TIME_LIMIT}" if seconds >= LATE and status in _OF_TIME_LIMITS else error
+    # The receiver chooses this text and may make it long; the sentence is stored with every attempt.
+    location = (location or "")[:512]
+    if _SCRIPT_OUTPUT.match(location):
+        # That URL works once. Each repetition of the request runs the script again.
+        return (
+            f"The receiver answered {phrase}: redirects are not followed. The script has run; let its doPost "
+            "end with return HtmlService.createHtmlOutput(), which answers 200."
+        )
+    where = f" to {with_masked_user(location)}" if location else ""
+    if _LOGIN.match(location):
+        return f"The receiver answered {phrase}{where}: it wants a login. Exempt the URL from it."
+    return f"The receiver answered {phrase}{where}; redirects are not followed. Register the final URL."
