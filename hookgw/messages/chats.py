@@ -88,14 +88,12 @@ class Chat(msgspec.Struct, kw_only=True):
         jid: the network's name of it.
         name: of the person; ``None`` for a group, or if it is unknown.
         updated_at: when its newest message came, in seconds since the epoch.
-        accepted_at: when hookgw accepted that message.
     """
 
     jid: str
     name: str | None
     is_group: bool
     updated_at: float
-    accepted_at: float
     last_message: LastMessage
 
 
@@ -235,13 +233,16 @@ class ChatSearch:
         """
         found, cursor_after = await self._chats(instance, lambda _: True, cursor, CHAT_PAGE)
         if cursor is not None:
-            found = [one for one in found if await self._is_newest(instance, one)]
+            found = [one for one in found if await self._is_newest(instance, one, cursor_after)]
         return ChatPage(found, cursor_after)
 
-    async def _is_newest(self, instance: str, chat: Chat) -> bool:
+    async def _is_newest(self, instance: str, chat: Chat, back_to: str | None) -> bool:
         """Return whether a chat has no newer message than the one that was found.
 
         If so, its last message is as the events before that page have changed it.
+
+        Args:
+            back_to: where the search that found it ended; ``None`` for the beginning of the log.
         """
         found_id, changes = chat.last_message.id, Changes()
         query = EventQuery(
@@ -249,7 +250,7 @@ class ChatSearch:
             kinds=(*MESSAGES, *CHANGES),
             chat=chat.jid,
             # A chat of few events would have the whole log searched for more.
-            since=chat.accepted_at,
+            back_to=back_to,
             limit=1 + _MOST_CHANGES,
         )
         for one in (await self._history.list_events(query)).events:
@@ -282,7 +283,6 @@ class ChatSearch:
                     name=None,
                     is_group=jids[0].endswith(GROUP),
                     updated_at=sent_at(message.message_timestamp, one.accepted_at),
-                    accepted_at=one.accepted_at,
                     last_message=_last_message(message, changes),
                 ),
             )

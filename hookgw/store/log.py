@@ -469,9 +469,13 @@ class SteppedLog(Generic[C, Tx]):
             yield tail, state.indexed if place is None else max(place, state.indexed), state.end
             return
         last = None if place is None else before(place)
+        back_to = self._place_of(query.back_to, state.generations)
+        first = None if back_to is None else before(back_to)
         if last is None or last > state.indexed:
-            yield tail, state.indexed, _earlier(last, state.end)
-        yield entries, None, _earlier(last, state.indexed)
+            unindexed = state.indexed if first is None else max(first, state.indexed)
+            yield tail, unindexed, _earlier(last, state.end)
+        if first is None or first < state.indexed:
+            yield entries, first, _earlier(last, state.indexed)
 
     async def find_event(
         self, instance: str, event_id: str, *, without_global: bool = False

@@ -220,6 +220,8 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
         since, until: of events accepted at or after ``since``, and before ``until``.
         is_oldest_first: in the order of the log; otherwise the newest come first.
         cursor: from the page before; ``None`` for the first page.
+        back_to: a cursor of another list of the same log, both with the newest first: this one ends with
+            the event with which that page ended. ``None`` for the beginning of the log.
     """
 
     instance: str | None
@@ -237,6 +239,7 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     is_oldest_first: bool = False
     cursor: str | None = None
+    back_to: str | None = None
     limit: int = 100
 
     # What a person is called, and what they wrote, is nothing for a log.

@@ -351,6 +351,15 @@ async def test_a_page_of_events_is_limited_in_bytes(store: Store, state: str) ->
     assert await log_of(store, limit=1_000, is_oldest_first=True) == ids
 
 
+async def test_a_list_back_to_the_end_of_another_page(store: Store, state: str) -> None:
+    ids = [f"e{number}" for number in range(6)]
+    await append(store, state, to(*ids))
+    for limit in range(1, 6):
+        page = await store.list_events(EventQuery(instance="shop", limit=limit))
+        assert page.cursor is not None
+        assert await log_of(store, back_to=page.cursor, limit=2) == ids[::-1][:limit]
+
+
 async def test_the_event_with_its_deliveries(store: Store) -> None:
     await store.append([*to("e1"), *to("e1", instance="other"), *unwanted("e2")])
     await settle(store, delivered(1))
