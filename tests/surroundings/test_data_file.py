@@ -332,7 +332,7 @@ def test_damage_under_a_running_hookgw_stops_events_and_readiness_and_names_the_
         assert "is damaged" in said
         # SQLite says the same if the disk cannot read a page, and a backup would lose events then.
         assert "or the disk cannot read it" in said
-        assert "checks the whole file each minute" in said
+        assert "checks the whole file again and again" in said
         assert "run hookgw storage check. If it finds no problem, the disk could not be read" in said
         assert "hookgw restore FILE --force" in said
         assert account.emit().status_code == 503

@@ -185,7 +185,7 @@ class OpenFile:
                 ),
                 Sentence(
                     "storage.checked_again",
-                    "hookgw checks the whole file each minute, and continues by itself if it finds no "
+                    "hookgw checks the whole file again and again, and continues by itself if it finds no "
                     "problem. If this lasts:",
                 ),
                 RESTORE,
