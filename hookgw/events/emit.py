@@ -21,6 +21,7 @@ from hookgw.events.requests import EmitLimits, EventReader
 from hookgw.events.responses import Emitted
 from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
+from hookgw.kernel.nearest import MOST_LOOKED_UP, misspelled_parameter
 from hookgw.records.api_keys import Right
 from hookgw.records.events import Event
 from hookgw.web.auth import authorize
@@ -194,11 +195,15 @@ class EmitEndpoint:
 
 
 def _asks_for_dedupe(query: bytes) -> bool:
-    """Return whether a query says ``dedupe=message``. Raise ``Invalid`` for any other value."""
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+    """Return whether a query says ``dedupe=message``. Raise ``Invalid`` for what is near that."""
+    given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    for name, value in given:
         if name == "dedupe":
             # With byEvents, Evolution API appends "/messages-upsert" to the whole URL, behind its query.
             if value.partition("/")[0] != "message":
                 raise Invalid.of("query.dedupe", "dedupe in the query must be message.")
             return True
+    for name, _ in given[:MOST_LOOKED_UP]:
+        if (problem := misspelled_parameter(name, ["dedupe"])) is not None:
+            raise Invalid(problem)
     return False

@@ -5,6 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from hookgw.kernel.sentences import Sentence
+
+MOST_LOOKED_UP = 10
+"""Unknown parameters of a query that are looked up: it may have thousands, and each takes 10 µs or more."""
+
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the most similar known name; ``None`` if none is similar."""
@@ -17,3 +22,18 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean …?"`` with the most similar known name, or ``""`` if none is similar."""
     near = nearest(name, known)
     return f" Did you mean {near}?" if near else ""
+
+
+def misspelled_parameter(name: str, known: Iterable[str]) -> Sentence | None:
+    """Return what is wrong with a parameter that is similar to a known one; ``None`` for any other."""
+    # To difflib, two words that differ only in case are not similar.
+    lower = {one.lower().replace("_", ""): one for one in known}
+    near = nearest(name.lower().replace("_", ""), lower)
+    if near is None:
+        return None
+    return Sentence(
+        "query.misspelled",
+        "{name!r} in the query is not known. Did you mean {near}?",
+        name=name[:64],
+        near=lower[near],
+    )

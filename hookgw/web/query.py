@@ -8,7 +8,7 @@ from quart import request
 from quart_trio import QuartTrio
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.nearest import nearest
+from hookgw.kernel.nearest import MOST_LOOKED_UP, misspelled_parameter
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339, time_of_query
 from hookgw.records.tags import TAG_PART, parse_tags
@@ -16,8 +16,6 @@ from hookgw.web.openapi.describe import Parameter, filter_of, operation_of
 
 _LISTS = ("/list", "/list/<instance>", "/figures/find", "/figures/find/<instance>")
 """How the routes of lists end; figures would count everything, too, if a filter were ignored."""
-_APPLY = "/apply"
-"""A misspelt dryRun must not change everything."""
 _LABELLED = ("/webhook/", "/delivery/pull/", "/delivery/ack/")
 """How the routes begin that exist with a label at the end, too."""
 _SELECTING = (
@@ -32,7 +30,6 @@ _SELECTING = (
     "/portal/link",
 )
 """How the calls begin whose bodies refuse unknown fields: without them, more would be selected or given."""
-_MOST_PROBLEMS = 10
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
 """Entries on a page of a list."""
 TAGS = filter_of(
@@ -52,10 +49,11 @@ def page_of(entries: str, **cursor: str) -> tuple[Parameter, Parameter]:
 
 
 def install_query_check(app: QuartTrio) -> None:
-    """Refuse parameters that a list or a DELETE does not declare in its ``describes``, and repeated ones.
+    """Refuse what a list, a DELETE or ``/apply`` does not declare in its ``describes``, and what is repeated.
 
-    If a misspelled filter were ignored, the list would show everything, and the DELETE would remove another
-    thing than was meant.
+    If that were ignored, a misspelled filter would show everything, a DELETE would remove another thing than
+    was meant, and a misspelled dryRun would change everything. Other calls, to which clients add parameters
+    of their own, refuse only what looks like a misspelled one of theirs.
     """
 
     @app.before_request
@@ -63,21 +61,26 @@ def install_query_check(app: QuartTrio) -> None:
         rule = request.url_rule
         if rule is None or not request.args:
             return
-        if not rule.rule.endswith(_LISTS):
+        is_list = rule.rule.endswith(_LISTS)
+        if not is_list:
             _refuse_misplaced(rule.rule)
-            if request.method != "DELETE" and rule.rule != _APPLY:
-                return
+        is_strict = is_list or request.method == "DELETE" or rule.rule == "/apply"
         operation = operation_of(app.view_functions[rule.endpoint])
-        if operation is None:  # a plugin's route, which may read what it likes
+        if operation is None:  # a page, or a plugin's route, which may read what it likes
             return
         parameters = [parameter for parameter in operation.query if parameter.place == "query"]
         known = [parameter.name for parameter in parameters]
         several = {parameter.name for parameter in parameters if parameter.schema.get("type") == "array"}
-        problems = []
+        problems: list[Sentence] = []
+        looked_up = 0
         for name, values in request.args.lists():
             if name not in known:
-                problems.append(_unknown(name, known))
-            elif len(values) > 1 and name not in several:
+                looked_up += 1
+                if looked_up > MOST_LOOKED_UP:
+                    break
+                problem = misspelled_parameter(name, known) or (_unknown(name, known) if is_strict else None)
+                problems += [] if problem is None else [problem]
+            elif is_strict and len(values) > 1 and name not in several:
                 problems.append(
                     Sentence(
                         "query.repeated",
@@ -87,7 +90,7 @@ def install_query_check(app: QuartTrio) -> None:
                     )
                 )
         if problems:
-            raise Invalid(*problems[:_MOST_PROBLEMS])
+            raise Invalid(*problems)
 
 
 def _refuse_misplaced(rule: str) -> None:
@@ -108,16 +111,6 @@ def _refuse_misplaced(rule: str) -> None:
 
 
 def _unknown(name: str, known: list[str]) -> Sentence:
-    # To difflib, two words that differ only in case are not similar.
-    lower = {one.lower().replace("_", ""): one for one in known}
-    near = nearest(name.lower().replace("_", ""), lower)
-    if near is not None:
-        return Sentence(
-            "query.misspelled",
-            "{name!r} in the query is not known. Did you mean {near}?",
-            name=name[:64],
-            near=lower[near],
-        )
     if not known:
         return Sentence(
             "query.no_parameters",

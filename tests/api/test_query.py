@@ -99,6 +99,26 @@ async def test_a_deletion_takes_nothing_from_the_query(
     assert (await client.get("/webhook/find/loja1")).json()["url"] == "https://example.com/hook"
 
 
+async def test_other_calls_refuse_what_looks_like_one_of_their_parameters(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await gateway.instances.create("loja1")
+    for query, meant in {
+        "tags=tenant=acme": "tag",
+        "instancename=loja2": "instanceName",
+        "Search=padaria": "search",
+    }.items():
+        refused = await client.get(f"/instance/fetchInstances?{query}")
+        assert refused.status_code == 400, query
+        assert shape_of(refused)[0].endswith(f"in the query is not known. Did you mean {meant}?")
+    event = {"event": "CALL", "data": {}}
+    refused = await client.post("/event/emit/loja1?dedup=message", json=event)
+    assert shape_of(refused) == ["'dedup' in the query is not known. Did you mean dedupe?"]
+    # Clients add parameters of their own, for caches and for their own logs.
+    assert (await client.get("/instance/fetchInstances?_=1796003966")).status_code == 200
+    assert (await client.post("/event/emit/loja1?source=crm", json=event)).status_code == 202
+
+
 async def test_the_key_comes_first(client: httpx.AsyncClient) -> None:
     response = await client.get("/key/list?colour=red", headers={"apikey": "wrong"})
     assert response.status_code == 401
