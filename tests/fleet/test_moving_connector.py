@@ -68,21 +68,22 @@ class Network:
         self.connections += 1
         self.count += 1
         self.most = max(self.most, self.connections)
-        with suppress(trio.BrokenResourceError):
-            async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
+
+            async def until_closed() -> None:
+                with suppress(trio.BrokenResourceError):
+                    await stream.receive_some(1)
+                nursery.cancel_scope.cancel()
+
+            with suppress(trio.BrokenResourceError):  # the node was killed
                 number = int(await stream.receive_some(100)) + 1
-
-                async def until_closed() -> None:
-                    with suppress(trio.BrokenResourceError):
-                        await stream.receive_some(1)
-                    nursery.cancel_scope.cancel()
-
                 nursery.start_soon(until_closed)
                 while True:
                     while number <= self.newest:
                         await stream.send_all(b"%d\n" % number)
                         number += 1
                     await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
         self.connections -= 1
 
 
