@@ -45,8 +45,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         from_me: ``true`` for the account's own messages only, ``false`` for those of others only.
         groups: whether messages in groups pass.
         status_broadcasts: whether status updates of contacts pass.
-        allow: JIDs that pass, as patterns (``*``, ``?``, ``[…]``), or phone numbers alone, with or without
-            ``+``; empty for all. A message has the JID of its chat and, in a group, that of its sender, each
+        allow: JIDs that pass, as patterns (``*``, ``?``, ``[…]``), or phone numbers alone, as people write
+            them; empty for all. A message has the JID of its chat and, in a group, that of its sender, each
             by all names that it has for them, and without a device; one match is enough. At most 100 may be
             wildcards, with at most 3 stars each and 4,096 characters together.
         deny: JIDs that do not pass, as patterns. It overrides ``allow``.
@@ -74,8 +74,8 @@ class Patterned:
             f"{one.removesuffix('@c.us')}@s.whatsapp.net" if one.endswith("@c.us") else plain_jid(one)
             for one in patterns
         )
-        # A phone number alone, too. On Telegram, the same digits are a chat.
-        numbers = (one.removeprefix("+") for one in patterns)
+        # A phone number alone, too. On Telegram, the same digits are a chat, and with a minus sign a group.
+        numbers = (re.sub(r"[\s()-]", "", one.removeprefix("+")) for one in patterns if one[:1] != "-")
         patterns += tuple(f"{number}@s.whatsapp.net" for number in numbers if number.isdecimal())
         wildcards = [pattern for pattern in patterns if any(sign in pattern for sign in "*?[")]
         if len(wildcards) > MAX_WILDCARDS:

@@ -76,6 +76,9 @@ CASES: list[tuple[dict[str, Any], Any, bool]] = [
     ({"deny": ["5511988887777"]}, message(), False),
     ({"allow": ["5511988887777"]}, message("5511988887777:90@s.whatsapp.net"), True),
     ({"allow": ["+5511988887777"]}, message(), True),
+    ({"allow": ["+55 (11) 98888-7777"]}, message(), True),  # as phones show it
+    ({"deny": ["55 11 98888-7777"]}, message(), False),
+    ({"deny": ["-5511988887777"]}, message(), True),  # a group on Telegram
     ({"allow": ["5511988887777"]}, message("5511988887778@s.whatsapp.net"), False),
     ({"allow": ["123456789"]}, message("123456789"), True),
     ({"deny": ["5511988887777:90@s.whatsapp.net"]}, message(), False),
