@@ -127,10 +127,12 @@ def text_parameters(message: TextMessage) -> dict[str, Any]:
     entities = []
     for mention in message.mentions:
         # People with a username are mentioned by it, in the text. Others need their id, and a place there.
-        place = message.text.find(f"@{mention}")
-        if mention.isascii() and mention.isdigit() and place >= 0:
+        if not (mention.isascii() and mention.isdigit()):
+            continue
+        # Not within the longer id of somebody else.
+        if found := re.search(rf"@{mention}(?![0-9])", message.text):
             # Telegram counts UTF-16 code units.
-            offset = len(message.text[:place].encode("utf-16-le")) // 2
+            offset = len(message.text[: found.start()].encode("utf-16-le")) // 2
             user = {"id": int(mention), "is_bot": False, "first_name": mention}
             entities.append(
                 {"type": "text_mention", "offset": offset, "length": len(mention) + 1, "user": user}

@@ -64,7 +64,7 @@ async def test_a_reply_and_mentions(world: World) -> None:
     data = await send(
         world,
         TextMessage(
-            number="-1001/5", text="😀 @43 and @44x", mentions=("43", "@ben", "45"), reply_to=reply_to
+            number="-1001/5", text="😀 @439 @43 and @44x", mentions=("43", "@ben", "45"), reply_to=reply_to
         ),
     )
     assert data["contextInfo"]["stanzaId"] == "77"
@@ -74,7 +74,7 @@ async def test_a_reply_and_mentions(world: World) -> None:
     assert given["entities"] == [
         {
             "type": "text_mention",
-            "offset": 3,
+            "offset": 8,
             "length": 3,
             "user": {"id": 43, "is_bot": False, "first_name": "43"},
         }
