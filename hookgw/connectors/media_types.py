@@ -14,9 +14,12 @@ _OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
 # Of several ends, the first is that of a new name.
 _MORE = {
     "application/epub+zip": (".epub",),
+    "application/gzip": (".gz", ".tgz"),
     "application/rtf": (".rtf",),
     "application/vnd.rar": (".rar",),
     "application/x-7z-compressed": (".7z",),
+    "application/x-bzip2": (".bz2",),
+    "application/x-xz": (".xz",),
     f"{_OPEN_DOCUMENT}.presentation": (".odp",),
     f"{_OPEN_DOCUMENT}.spreadsheet": (".ods",),
     f"{_OPEN_DOCUMENT}.text": (".odt",),
@@ -37,6 +40,8 @@ _MORE = {
 @cache  # it reads the files of the system first: 2 ms, which no start needs
 def _known() -> mimetypes.MimeTypes:
     known = mimetypes.MimeTypes()
+    # Of notes.txt.gz, Python tells the type of what is compressed: for HTTP, which has a header for the rest.
+    known.encodings_map = known.suffix_map = {}
     for mimetype, ends in _MORE.items():
         for end in ends:
             known.add_type(mimetype, end)

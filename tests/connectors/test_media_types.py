@@ -23,6 +23,9 @@ ROOT = Path(__file__).parents[2]
         ("clip.3gp", "video/3gpp"),
         ("ana.vcf", "text/vcard"),
         ("menu.pdf", "application/pdf"),
+        ("notes.txt.gz", "application/gzip"),
+        ("dump.sql.bz2", "application/x-bzip2"),
+        ("backup.tar.xz", "application/x-xz"),
     ],
 )
 def test_what_people_send_is_known_by_its_name_and_gets_one(name: str, mimetype: str) -> None:
@@ -36,8 +39,9 @@ def test_what_tells_nothing(nothing: str) -> None:
     assert suffix_of(nothing) == ""
 
 
-def test_a_voice_message_is_known_by_both_of_its_names() -> None:
+def test_a_voice_message_and_an_archive_are_known_by_both_of_their_names() -> None:
     assert guess_mimetype("voice.ogg") == guess_mimetype("voice.oga")
+    assert guess_mimetype("backup.tgz") == guess_mimetype("backup.tar.gz")
 
 
 def test_nobody_asks_the_machine() -> None:
