@@ -264,15 +264,13 @@ class Connection:
 
     def answer_event(self, event: NewEvent) -> None:
         """Do what the account's settings want after an event."""
-        if (
-            event.kind == "MESSAGES_UPSERT"
-            and self.settings.read_messages
-            and not event.data["key"]["fromMe"]
-        ):
+        if event.kind == "MESSAGES_UPSERT" and self.settings.read_messages:
             key = event.data["key"]
-            self.in_background(
-                self.client.call, "POST", "message", key["id"], "read", body={"phone": key["remoteJid"]}
-            )
+            # Posts of the status have a setting of their own, which GOWA has no call for.
+            if not key["fromMe"] and key["remoteJid"] != "status@broadcast":
+                self.in_background(
+                    self.client.call, "POST", "message", key["id"], "read", body={"phone": key["remoteJid"]}
+                )
         elif event.kind == "CALL" and self.settings.reject_call and event.data[0]["status"] == "offer":
             self.in_background(self._reject_call, event.data[0]["from"], event.data[0]["id"])
 

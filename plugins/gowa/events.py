@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, mapping, network_event, raw_at, strings, text
+from hookgw.connectors import MediaUrl, mapping, network_event, raw_at, seconds, strings, text
 
 from .content import UNKNOWN, content_of
 
@@ -88,7 +87,7 @@ def _message(payload: dict[str, Any], account: Account) -> list[Translated]:
     data |= {"message": {content.type: content.value}, "messageType": content.type}
     if content.context:
         data["contextInfo"] = content.context
-    data["messageTimestamp"] = _moment(payload.get("timestamp"))
+    data["messageTimestamp"] = seconds(payload.get("timestamp"))
     return [("MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"]))]
 
 
@@ -101,7 +100,7 @@ def _reaction(payload: dict[str, Any], account: Account) -> list[Translated]:
     reacted = {"remoteJid": key["remoteJid"], "id": target}
     data = _with_name({"key": key}, payload)
     data["message"] = {"reactionMessage": {"key": reacted, "text": text(payload.get("reaction"))}}
-    data |= {"messageType": "reactionMessage", "messageTimestamp": _moment(payload.get("timestamp"))}
+    data |= {"messageType": "reactionMessage", "messageTimestamp": seconds(payload.get("timestamp"))}
     return [("MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"]))]
 
 
@@ -114,7 +113,7 @@ def _edited(payload: dict[str, Any], account: Account) -> list[Translated]:
     body = text(payload.get("body"))  # GOWA does not tell a new caption
     type_, value = ("conversation", body) if body else (UNKNOWN, {})
     data |= {"message": {type_: value}, "messageType": type_}
-    data["messageTimestamp"] = _moment(payload.get("timestamp"))
+    data["messageTimestamp"] = seconds(payload.get("timestamp"))
     return [("MESSAGES_EDITED", data, None)]
 
 
@@ -126,7 +125,7 @@ def _revoked(payload: dict[str, Any], account: Account) -> list[Translated]:
     if payload.get("revoked_from_me") is False:
         # Somebody else's message, deleted by an administrator of the group. GOWA does not say whose.
         key = {"remoteJid": key["remoteJid"], "fromMe": False, "id": key["id"]}
-    data = {**key, "status": "DELETED", "messageTimestamp": _moment(payload.get("timestamp"))}
+    data = {**key, "status": "DELETED", "messageTimestamp": seconds(payload.get("timestamp"))}
     # The gateway's event for a deletion of its own has the same id.
     return [("MESSAGES_DELETE", data, ("MESSAGES_DELETE", key["remoteJid"], key["id"]))]
 
@@ -137,7 +136,7 @@ def _deleted(payload: dict[str, Any], account: Account) -> list[Translated]:
     if not chat or not id_:
         return []
     data = {"remoteJid": chat, "fromMe": payload.get("was_from_me") is True, "id": id_, "forMe": True}
-    data |= {"status": "DELETED", "messageTimestamp": _moment(payload.get("timestamp"))}
+    data |= {"status": "DELETED", "messageTimestamp": seconds(payload.get("timestamp"))}
     return [("MESSAGES_DELETE", data, ("MESSAGES_DELETE", chat, id_, "for me"))]
 
 
@@ -239,7 +238,7 @@ def _call(payload: dict[str, Any], account: Account) -> list[Translated]:
         "from": caller,
         "status": status,
         "isGroup": bool(group),
-        "date": _moment(payload.get("timestamp")),
+        "date": seconds(payload.get("timestamp")),
     }
     return [("CALL", [call], ("CALL", id_, status))]
 
@@ -287,12 +286,3 @@ def _with_name(data: dict[str, Any], payload: Mapping[str, Any]) -> dict[str, An
     if name := text(payload.get("from_name")):
         data["pushName"] = name
     return data
-
-
-def _moment(value: Any) -> int:
-    """Return a time, which GOWA writes in ISO 8601, in seconds since the epoch; 0 without an offset."""
-    try:
-        moment = datetime.fromisoformat(text(value))
-        return max(0, int(moment.timestamp())) if moment.tzinfo is not None else 0
-    except (ValueError, OverflowError):
-        return 0

@@ -162,6 +162,11 @@ async def test_read_marks_and_presences(it: Setup) -> None:
     assert it.gowa.calls[-1][1:] == ("/send/chat-presence", {"phone": ANA, "action": "start"})
     await trio.sleep(3)
     assert it.gowa.calls[-1][1:] == ("/send/chat-presence", {"phone": ANA, "action": "stop"})
+    before = len(it.gowa.calls)
+    await it.connector.set_presence(it.session, "paused", number=ANA, delay=2)
+    await trio.sleep(3)
+    [paused] = it.gowa.calls[before:]
+    assert paused[1:] == ("/send/chat-presence", {"phone": ANA, "action": "stop"})
     with pytest.raises(Invalid):
         await it.connector.set_presence(it.session, "composing", number=None, delay=0)
 

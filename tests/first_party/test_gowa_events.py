@@ -254,6 +254,12 @@ def test_receipts_are_one_event_for_each_message() -> None:
             {"labelId": "9", "chatId": ANA, "type": "add"},
         ),
         (
+            "label.association",
+            {"label_id": "9", "labeled": False, "chat_id": ANA},
+            "LABELS_ASSOCIATION",
+            {"labelId": "9", "chatId": ANA, "type": "remove"},
+        ),
+        (
             "call.offer",
             {"call_id": "C", "from": ANA, "auto_rejected": False, "remote_platform": "android"},
             "CALL",

@@ -248,13 +248,22 @@ async def test_settings_of_the_account(it: Setup) -> None:
         assert await it.events_of("message", {"id": "A", "chat_id": GROUP, "from": ANA, "body": "hi"}) == []
         assert await it.events_of("some.news", {"chat_id": GROUP}) == []
         await it.events_of("message", {"id": "B", "chat_id": ANA, "from": ANA, "body": "hi"})
+        await it.events_of("message", {"id": "D", "chat_id": "status@broadcast", "from": ANA, "body": "hi"})
         await it.events_of("call.offer", {"call_id": "C", "from": ANA, "auto_rejected": False})
         await trio.sleep(1)
         calls = {path: body for method, path, body in it.gowa.calls if method == "POST"}
         assert calls["/send/presence"] == {"type": "available"}
         assert calls["/message/B/read"] == {"phone": ANA}
+        # Its author would be told, though readStatus is off.
+        assert "/message/D/read" not in calls
         assert calls["/call/reject"] == {"caller_jid": ANA, "call_id": "C"}
         assert calls["/send/message"] == {"phone": ANA, "message": "Later"}
+        for always_online in (True, False):  # the first changes nothing
+            before = len(it.gowa.calls)
+            await it.connector.settings(it.session, InstanceSettings(always_online=always_online))
+            await trio.sleep(1)
+            sent = [body for _, path, body in it.gowa.calls[before:] if path == "/send/presence"]
+            assert sent == ([] if always_online else [{"type": "unavailable"}])
 
 
 async def test_a_device_may_have_another_name() -> None:
