@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, TypeVar
 
 import trio
@@ -31,11 +30,11 @@ _CAPABILITIES = (
 
 
 class Tuned(NamedTuple):
-    """The limits of a connection. ``heartbeat`` is in seconds; infinite for none."""
+    """The limits of a connection. ``heartbeat`` is in seconds."""
 
     channel_max: int
     frame_max: int
-    heartbeat: float
+    heartbeat: int
 
 
 async def open_connection(frames: FrameReader, broker: Broker, *, has_certificate: bool) -> Tuned:
@@ -81,7 +80,7 @@ async def _handshake(frames: FrameReader, broker: Broker, *, has_certificate: bo
         )
     )
     await _expect(frames, commands.Connection.OpenOk)
-    return Tuned(channel_max, frame_max, float(heartbeat) if heartbeat else math.inf)
+    return Tuned(channel_max, frame_max, heartbeat)
 
 
 async def _expect(frames: FrameReader, wanted: type[M]) -> M:

@@ -263,9 +263,7 @@ def _of_web(
         return Content(name, {name: _web_file(name, payload, engine, media_url)}, context)
     if (place := _place_of(mapping(payload.get("location")))) is not None:
         return Content("locationMessage", {"locationMessage": place}, context)
-    cards = payload.get("vCards")
-    cards = strings(cards)
-    if cards:
+    if cards := strings(payload.get("vCards")):
         contacts = [{"displayName": _name_on(card), "vcard": card} for card in cards]
         if len(contacts) == 1:
             return Content("contactMessage", {"contactMessage": contacts[0]}, context)

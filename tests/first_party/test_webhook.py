@@ -122,6 +122,7 @@ async def test_a_body_may_be_any_json(
         ("/a~1b/m~0n", {"a/b": {"m~n": "CALL"}}),
         ("/~01", {"~1": "CALL"}),
         ("/1/kind", [0, {"kind": "CALL"}]),
+        ("/eventType", {"eventtype": "QRCODE_UPDATED", "eventType": "CALL"}),
         ("//", {"": {"": "CALL"}}),
         ("/0", {"0": "CALL"}),
         ("/ /é", {" ": {"é": "CALL"}}),
