@@ -113,7 +113,7 @@ def _request(
             return url, {}, {"chat_id": channel.chat, "text": both[:4096]}
         case Ntfy():  # https://docs.ntfy.sh/publish/#publish-as-json: to the root, with the topic in the body
             parts = urlsplit(channel.url)
-            path, _, topic = parts.path.rpartition("/")
+            path, _, topic = parts.path.rstrip("/").rpartition("/")
             url = urlunsplit((parts.scheme, parts.netloc, path or "/", "", ""))
             headers = {"authorization": f"Bearer {channel.token}"} if channel.token else {}
             tag = "white_check_mark" if notice.state == "over" else "warning"

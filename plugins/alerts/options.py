@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import datetime, time, tzinfo
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import httpx
@@ -192,6 +193,8 @@ def read_options(options: dict[str, Any]) -> Options:
     for name, channel in found.channels.items():
         if (url := getattr(channel, "url", None)) is not None:
             _check_url(f"channels.{name}.url", url)
+            if isinstance(channel, Ntfy) and not urlsplit(url).path.strip("/"):
+                raise ValueError(f"channels.{name}.url: end it with the topic, as in https://ntfy.sh/hookgw")
     try:
         _zone(found.zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder of zones, such as America

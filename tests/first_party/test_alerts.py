@@ -282,7 +282,7 @@ async def test_a_channel_whose_values_cannot_be_sent_holds_up_no_other(
     tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver, channel: dict[str, Any]
 ) -> None:
     hookgw_receiver.default = answer(500)
-    broken = {**channel, "url": f"http://127.0.0.1:{phone.port}"}
+    broken = {**channel, "url": f"http://127.0.0.1:{phone.port}/x"}
     rules = [{"on": "webhook_failing", "for": "1m", "to": to} for to in (["broken", "phone"], ["phone"])]
     async with alerting(tmp_path, phone, *rules, channels={"broken": broken}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -361,6 +361,7 @@ async def test_a_rule_of_the_dashboard_lasts(
     ("block", "message"),
     [
         ({"channels": {"a": {"type": "slack", "url": "ftp://x"}}}, "channels.a.url: use a URL that begins"),
+        ({"channels": {"a": {"type": "ntfy", "url": "https://ntfy.sh/"}}}, "channels.a.url: end it with the"),
         ({"channels": {"a": {"type": "fax"}}}, r"channels\.a: Invalid value 'fax'"),
         ({"rules": [{"on": "disk", "to": ["b"]}]}, r"rules\[0\].to: there is no channel 'b'"),
         ({"rules": [{"on": "rain", "to": ["b"]}]}, "Invalid enum value 'rain'"),

@@ -79,7 +79,7 @@ async def test_a_url_has_the_text_where_gotify_and_apprise_want_it(
 
 async def test_ntfy(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     root = f"http://127.0.0.1:{hookgw_receiver.port}"
-    channel = {"type": "ntfy", "url": f"{root}/hookgw", "token": "tk_1"}
+    channel = {"type": "ntfy", "url": f"{root}/hookgw/", "token": "tk_1"}
     assert await send_test(tmp_path, channel) is None
     [request] = hookgw_receiver.requests
     assert (request.target, request.header("authorization")) == ("/", "Bearer tk_1")
