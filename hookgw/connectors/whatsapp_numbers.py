@@ -59,12 +59,12 @@ def whatsapp_chat_of(number: str) -> str:
         number: a phone number (see :func:`whatsapp_number_of`); the id of a group without its ``@g.us``: 18
             digits or more, or at least 24 characters with a ``-``; or a chat of events. A person's id may end
             with ``@c.us``, and may name a device, which is left out. Chats that are no person's, such as
-            ``…@lid``, are returned as they are, unchecked.
+            ``…@lid``, are returned as they are, unchecked. An ``@`` before it, as in a mention, is left out.
 
     Raises:
         Invalid: it is none of these; the sentence says why.
     """
-    user, at, server = number.strip().partition("@")
+    user, at, server = number.strip().removeprefix("@").partition("@")
     if not at:
         return f"{user}@g.us" if _GROUP.fullmatch(user) else f"{whatsapp_number_of(user)}@{_PERSON}"
     if server not in _PERSONS:

@@ -42,10 +42,8 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
             if not message.link_preview:
                 body["linkPreview"] = False
             if message.mentions:
-                # Each must begin with a digit, and may come once.
-                body["mentioned"] = list(
-                    dict.fromkeys(recipient_of(one.lstrip("@")) for one in message.mentions)
-                )
+                # Each may come once.
+                body["mentioned"] = list(dict.fromkeys(map(recipient_of, message.mentions)))
             return "message/sendText", body
         case LocationMessage():
             place = {"latitude": message.latitude, "longitude": message.longitude}
@@ -77,7 +75,7 @@ def recipient_of(number: str) -> str:
     """
     chat = whatsapp_chat_of(number)
     # Of a number, Evolution API asks WhatsApp for the chat, which may have another one (in Brazil).
-    return chat if "@" in number else chat.removesuffix("@s.whatsapp.net")
+    return chat if "@" in number[1:] else chat.removesuffix("@s.whatsapp.net")
 
 
 def key_of(key: MessageKey) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def is_typed_brazilian_number(number: str, chat: str) -> bool:
     Numbers from before 2012 are known to WhatsApp without the 9 that they have today, so the chat of such a
     number must be asked for.
     """
-    return "@" not in number and bool(_BRAZILIAN.fullmatch(chat))
+    return "@" not in number[1:] and bool(_BRAZILIAN.fullmatch(chat))
 
 
 def is_group(jid: str) -> bool:

@@ -15,6 +15,7 @@ CONNECTORS = (evolution, simulator, waha, whatsapp_cloud)
 _REFUSED = (
     *("5511988887777.0", "55.11.98888.7777", "005511988887777", "011988887777", "12345", "1" * 16, "ana", ""),
     *("5511988887777.0@s.whatsapp.net", "005511988887777@s.whatsapp.net", "011988887777@c.us"),
+    *("@g.us", "@lid"),
 )
 
 
@@ -26,9 +27,13 @@ def test_what_may_be_somebody_else_is_refused(connector: Callable[[str], Any], n
 
 
 @pytest.mark.parametrize("connector", CONNECTORS, ids=lambda found: found.__module__)
-@pytest.mark.parametrize("number", ["+55 (11) 98888-7777", "5511988887777", "5511988887777@c.us"])
+@pytest.mark.parametrize(
+    # The last one is a mention, as the text of the message has it.
+    "number",
+    ["+55 (11) 98888-7777", "5511988887777", "5511988887777@c.us", "@5511988887777"],
+)
 def test_a_person_is_the_same_in_all_forms(connector: Callable[[str], Any], number: str) -> None:
-    assert "5511988887777" in str(connector(number))
+    assert connector(number) in (connector("5511988887777"), connector("5511988887777@s.whatsapp.net"))
 
 
 @pytest.mark.parametrize("connector", CONNECTORS, ids=lambda found: found.__module__)
