@@ -311,7 +311,9 @@ def _web_file(
     if caption := text(payload.get("body")):
         file["caption"] = caption
     if name == "audioMessage":
-        file["ptt"] = text(engine.get("type")) == "ptt" or "opus" in mimetype or "ogg" in mimetype
+        kind = text(engine.get("type"))
+        # Without a type, it is most likely one in the form of voice messages.
+        file["ptt"] = kind == "ptt" or (kind != "audio" and ("opus" in mimetype or "ogg" in mimetype))
     return file
 
 

@@ -397,7 +397,13 @@ def test_files(media: Any, engine: Any, name: str, url: str | None) -> None:
     assert (shown or None) == url
     if url is not None and "[" not in url:
         assert file_of(payload) == url
-    assert file.get("ptt", name == "audioMessage" and media["mimetype"] == "image/jpeg") in (True, False)
+
+
+@pytest.mark.parametrize(("kind", "ptt"), [("ptt", True), ("audio", False), ("", True)])
+def test_music_is_no_voice_message_where_the_engine_tells_them_apart(kind: str, ptt: bool) -> None:
+    media = {"url": "/api/files/b.oga", "mimetype": "audio/ogg; codecs=opus"}
+    data = data_of("message", message(hasMedia=True, media=media, _data={"type": kind}))
+    assert data["message"]["audioMessage"]["ptt"] is ptt
 
 
 def test_a_file_in_the_operators_own_store_keeps_its_link() -> None:
