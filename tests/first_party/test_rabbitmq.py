@@ -127,6 +127,27 @@ async def test_acks_of_several_messages_at_once(hookgw_gateway: GatewayKit, brok
     assert sorted(broker.ids) == sorted(event.id for event in events)
 
 
+async def test_an_ack_of_one_message_confirms_none_before_it(
+    hookgw_gateway: GatewayKit, broker: Broker
+) -> None:
+    async def all_but_the_first(link: Link, message: Published) -> None:
+        if message.tag > 1:
+            await link.send(message.channel, commands.Basic.Ack(message.tag))
+        if message.tag == 2:
+            await link.send(message.channel, commands.Basic.Nack(1))
+
+    broker.answer = all_but_the_first
+    await hookgw_gateway.register(broker.url(), ordering="none", concurrency=4)
+    events = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(40)]
+    await hookgw_gateway.settled()
+    await hookgw_gateway.advance(20)
+    outcomes = {
+        event.id: [one.outcome for one in (await report(hookgw_gateway, event)).attempts] for event in events
+    }
+    assert outcomes.pop(broker.ids[0]) == [Outcome.UNREACHABLE, Outcome.DELIVERED]
+    assert list(outcomes.values()) == [[Outcome.DELIVERED]] * 39
+
+
 @pytest.mark.parametrize(
     ("code", "status", "outcome"), [(312, 404, Outcome.FAILED), (313, 503, Outcome.UNREACHABLE)]
 )
