@@ -72,9 +72,9 @@ PROFILE = "hookgw.profile"
 """Where the context of click has the profile that was named before the command."""
 _OTHER_WORDS = {
     **dict.fromkeys(("describe", "find", "get", "info", "inspect", "show", "view"), ("find", "show", "list")),
-    **dict.fromkeys(("add", "new", "register"), ("create", "set")),
+    **dict.fromkeys(("add", "create", "new", "register"), ("create", "set")),
     **dict.fromkeys(("change", "edit", "patch"), ("update", "set")),
-    **dict.fromkeys(("del", "delete", "remove", "rm"), ("delete", "revoke")),
+    **dict.fromkeys(("del", "delete", "remove", "rm"), ("delete", "revoke", "remove")),
     "ls": ("list",),
     "retry": ("resend",),
 }
@@ -104,10 +104,14 @@ class CommandGroup(click.Group):
                 ctx.fail(" ".join(self._unknown(ctx, args[0])))
         return super().resolve_command(ctx, args)
 
+    def list_shown(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - other groups need it
+        """Return the commands that help shows."""
+        return sorted(name for name, one in self.commands.items() if not one.hidden)
+
     def _unknown(self, ctx: click.Context, name: str) -> Iterator[str]:
         from hookgw.kernel.nearest import nearest  # only for a mistake
 
-        known = [one for one in self.list_commands(ctx) if one not in HIDDEN]
+        known = self.list_shown(ctx)
         here = [one for one in _OTHER_WORDS.get(name, ()) if one in known]
         meant = here[0] if here else _elsewhere(ctx, name) or nearest(name, known)
         yield _("No such command {name}.", name=repr(name))
@@ -118,14 +122,18 @@ class CommandGroup(click.Group):
 
 
 def _elsewhere(ctx: click.Context, name: str) -> str | None:
-    """Return the built-in command that has a name in another group; ``None`` for none, or several."""
+    """Return the built-in command of another group that is meant; ``None`` for none, or several."""
     root = ctx.find_root()
-    found = [name] if name in COMMANDS and name not in HIDDEN else []
-    for one in COMMANDS:
-        group = root.command.get_command(root, one) if isinstance(root.command, click.Group) else None
-        if isinstance(group, click.Group) and name in group.commands:
-            found.append(f"{one} {name}")
-    return f"{root.info_name} {found[0]}" if len(found) == 1 else None
+    top = root.command if isinstance(root.command, click.Group) else click.Group()
+    groups = {one: top.get_command(root, one) for one in COMMANDS}
+    for word in (name, *_OTHER_WORDS.get(name, ())):
+        found = [word] if word in COMMANDS and word not in HIDDEN else []
+        for one, group in groups.items():
+            if isinstance(group, click.Group) and word in group.commands:
+                found.append(f"{one} {word}")
+        if found:
+            return f"{root.info_name} {found[0]}" if len(found) == 1 else None
+    return None
 
 
 class LazyGroup(CommandGroup):
@@ -155,6 +163,9 @@ class LazyGroup(CommandGroup):
             self._load_plugin_commands()
         return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
 
+    def list_shown(self, ctx: click.Context) -> list[str]:
+        return [name for name in self.list_commands(ctx) if name not in HIDDEN]
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         command: click.Command
         # Built-in commands first: a plugin can add commands but not replace `serve`.
@@ -177,8 +188,7 @@ class LazyGroup(CommandGroup):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         # Names alone: with their help, pressing Tab would import every command, which takes a second.
-        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        found = [CompletionItem(name) for name in names if name not in HIDDEN]
+        found = [CompletionItem(name) for name in self.list_shown(ctx) if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def contain(self, added_by: Any, boundary: Any) -> None:

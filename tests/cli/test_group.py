@@ -191,6 +191,9 @@ def test_a_mistyped_command_gets_a_suggestion(typed: str, meant: str) -> None:
         ("webhook get", "Did you mean 'find'? There are: backfill, delete, "),
         ("webhook ls", "Did you mean 'list'? There are: backfill, delete, "),
         ("delivery find", "Did you mean 'show'? There are: cancel, dead, "),
+        ("webhook create", "Did you mean 'set'? There are: backfill, delete, "),
+        ("message text", "There are: send."),
+        ("profile delete", "Did you mean 'remove'? There are: add, list, "),
         ("key delete", "Did you mean 'revoke'? There are: create, list, revoke."),
         ("instance resart", "Did you mean 'restart'? There are: connect, create, "),
         ("import waha", "There are: evolution."),
@@ -235,8 +238,12 @@ def test_a_group_of_a_plugin_is_of_that_kind_too() -> None:
 def test_a_command_of_a_group_is_found_from_outside() -> None:
     result = click.testing.CliRunner().invoke(group.main, ["replay"], prog_name="hookgw")
     assert "No such command 'replay'. Did you mean 'hookgw delivery replay'?" in result.stderr
+    # By the word of another program: it was told to call restore, which replaces the data.
+    result = click.testing.CliRunner().invoke(group.main, ["retry"], prog_name="hookgw")
+    assert "Did you mean 'hookgw delivery resend'?" in result.stderr
     # Several groups have it.
-    assert "Did you mean" not in click.testing.CliRunner().invoke(group.main, ["pause"]).stderr
+    for typed in ("pause", "delete"):
+        assert "Did you mean" not in click.testing.CliRunner().invoke(group.main, [typed]).stderr
 
 
 @pytest.mark.parametrize("typed", ["help", "help instance", "help instance create"])
