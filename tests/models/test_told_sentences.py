@@ -50,6 +50,14 @@ def test_a_text_of_several_sentences_is_translated_one_by_one() -> None:
         ("This is a test of the channel phone. Nothing is wrong.",
          "Esta es una prueba del canal phone. No hay ningún problema."),
         ("The node does not answer.", "El nodo no responde."),
+        # Why an account is not connected: other nodes, and commands, get the English text alone.
+        ("The connector 'x' is not available: its plugin is disabled or not installed. Known connectors: a.",
+         ("El conector 'x' no está disponible: su plugin está desactivado o no está instalado. Conectores "
+          "conocidos: a.")),
+        (("No connector is set up for WHATSAPP-BAILEYS: events come only over HTTP. Name one in "
+          "instances.integrations, and create the instance again."),
+         ("No hay ningún conector configurado para WHATSAPP-BAILEYS: los eventos llegan solo por HTTP. "
+          "Indique uno en instances.integrations y vuelva a crear la instancia.")),
         ("The target address was refused until the event was older than max_age (60 s).",
          "La dirección de destino fue rechazada hasta que el evento superó max_age (60 s)."),
     ],

@@ -13,6 +13,7 @@ from tests.public.kernel import StorageUnavailable
 from tests.public.postgresql import FENCE, Nodes, Server
 from tests.public.records import SHARDS
 from tests.support.postgres import PostgresServer
+from tests.support.waits import until
 
 
 @pytest.fixture
@@ -224,14 +225,20 @@ async def test_a_start_waits_for_one_that_is_at_work(
     with closing(servers[0].connect()) as other:
         async with a.starting():
             other.execute("BEGIN")
-            with capture_logs() as logs, trio.move_on_after(1) as scope:
-                async with b.starting():
-                    pass
-            assert scope.cancelled_caught
+            async with trio.open_nursery() as nursery:
+                with capture_logs() as logs:
+                    nursery.start_soon(_start_and_end, b)
+                    await until(lambda: len(logs) > 2)
+                nursery.cancel_scope.cancel()
             assert {tuple(one["cut_off"]) for one in logs} == {()}
         other.execute("COMMIT")
         async with b.starting():
             pass
+
+
+async def _start_and_end(node: Nodes) -> None:
+    async with node.starting():
+        pass
 
 
 async def test_a_name_is_taken_as_long_as_its_node_lives(nodes: list[Nodes], connection: Connection) -> None:
