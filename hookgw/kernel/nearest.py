@@ -28,7 +28,9 @@ def misspelled_parameter(name: str, known: Iterable[str]) -> Sentence | None:
     """Return what is wrong with a parameter that is similar to a known one; ``None`` for any other."""
     # To difflib, two words that differ only in case are not similar.
     lower = {one.lower().replace("_", ""): one for one in known}
-    near = nearest(name.lower().replace("_", ""), lower)
+    word = name.lower().replace("_", "")
+    # Nor is a part of a word: name is nearer to number than to instanceName.
+    near = next((one for one in lower if len(word) > 3 and word in one), None) or nearest(word, lower)
     if near is None:
         return None
     return Sentence(

@@ -107,6 +107,8 @@ async def test_other_calls_refuse_what_looks_like_one_of_their_parameters(
         "tags=tenant=acme": "tag",
         "instancename=loja2": "instanceName",
         "Search=padaria": "search",
+        "name=loja2": "instanceName",
+        "instance=loja2": "instanceName",
     }.items():
         refused = await client.get(f"/instance/fetchInstances?{query}")
         assert refused.status_code == 400, query
