@@ -29,8 +29,9 @@ def misspelled_parameter(name: str, known: Iterable[str]) -> Sentence | None:
     # To difflib, two words that differ only in case are not similar.
     lower = {one.lower().replace("_", ""): one for one in known}
     word = name.lower().replace("_", "")
-    # Nor is a part of a word: name is nearer to number than to instanceName.
-    near = next((one for one in lower if len(word) > 3 and word in one), None) or nearest(word, lower)
+    near = nearest(word, lower)
+    if len(word) > 3 and word not in (near or ""):  # name is similar to number, and a part of instanceName
+        near = next((one for one in lower if word in one), near)
     if near is None:
         return None
     return Sentence(

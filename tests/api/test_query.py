@@ -51,6 +51,8 @@ async def test_every_list_declares_its_parameters_and_refuses_others(
         ("stat=dead", ["'stat' in the query is not known. Did you mean state?"]),
         ("finished_since=2h", ["'finished_since' in the query is not known. Did you mean finishedSince?"]),
         ("LIMIT=5", ["'LIMIT' in the query is not known. Did you mean limit?"]),
+        ("SINCE=2h", ["'SINCE' in the query is not known. Did you mean since?"]),
+        ("finished=2h", ["'finished' in the query is not known. Did you mean finishedSince?"]),
         ("state=dead&state=pending", ["state is given 2 times in the query; give it once."]),
         (
             "q=1&limit=0",
@@ -108,7 +110,6 @@ async def test_other_calls_refuse_what_looks_like_one_of_their_parameters(
         "instancename=loja2": "instanceName",
         "Search=padaria": "search",
         "name=loja2": "instanceName",
-        "instance=loja2": "instanceName",
     }.items():
         refused = await client.get(f"/instance/fetchInstances?{query}")
         assert refused.status_code == 400, query
