@@ -27,6 +27,10 @@ _VALUE = r"(?:(?![.!?] [A-Z]).)+?"
 _GROUPED = re.compile(r"\d{1,3}(,\d{3})+( \w+)?", re.ASCII)
 _END = re.compile(r"(?<=[.:;!?]) ")
 _MOST_PARTS = 8
+_MOST_SENTENCES = 50
+_LONGEST = 2_000
+"""Characters of a text. Plugins and networks say what they like, and a value in a sentence may be one with a
+value in it, and so on."""
 
 
 def sentence_text(text: str) -> str:
@@ -81,24 +85,25 @@ class _Values(Formatter):
 
 @lru_cache(4_096)
 def retold(text: str, language: str) -> str:
-    if _GROUPED.fullmatch(text):
-        return swap_signs(text, language)
-    whole = _one(text, language)
-    if whole is not None:
-        return whole
-    # Several sentences: the longest beginning that is known, and the rest.
-    ends = [found.start() for found in _END.finditer(text)][:_MOST_PARTS]
-    for end in reversed(ends):
-        begin = _one(text[:end], language)
-        if begin is not None:
-            return f"{begin} {retold(text[end + 1 :], language)}"
-    if ends:
-        return f"{text[: ends[0]]} {retold(text[ends[0] + 1 :], language)}"
-    return text
+    if len(text) > _LONGEST:
+        return text
+    told, rest = [], text
+    for _ in range(_MOST_SENTENCES):
+        # All of it, or the longest beginning that is known; otherwise the first sentence stays as it is.
+        ends = [*[found.start() for found in _END.finditer(rest)][:_MOST_PARTS], len(rest)]
+        known = ((end, _one(rest[:end], language)) for end in reversed(ends))
+        end, begin = next((one for one in known if one[1] is not None), (ends[0], rest[: ends[0]]))
+        told.append(begin or "")
+        if end == len(rest):
+            return " ".join(told)
+        rest = rest[end + 1 :]
+    return " ".join([*told, rest])
 
 
 def _one(text: str, language: str) -> str | None:
     """Return the translation of one sentence that is known; ``None`` for any other one."""
+    if _GROUPED.fullmatch(text):
+        return swap_signs(text, language)
     for template, words, pattern in _patterns(language):
         if words in text and (matched := pattern.fullmatch(text)):
             values = {name: retold(value, language) for name, value in matched.groupdict().items()}

@@ -32,6 +32,15 @@ def test_a_text_of_several_sentences_is_translated_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
+    "said", ["Out. " * 390, "x. Y " * 1_000, "rota does not run: " * 500, "a b. " * 30 + "c"]
+)
+def test_whatever_a_plugin_says_has_an_end(said: str) -> None:
+    with in_language("es"):
+        assert sentence_text(f"{said}z").endswith("z")
+        assert sentence_text(said).count(" ") >= 30
+
+
+@pytest.mark.parametrize(
     ("said", "told"),
     [
         (cause_of_disabling("https://crm.example/x", "The receiver answered 410 Gone."),
