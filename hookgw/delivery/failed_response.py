@@ -1,4 +1,4 @@
-"""What a response that is no delivery says to whoever runs the receiver: sentences. No I/O."""
+"""Sentences about failed responses: what is wrong, and what to do. No I/O."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADVICE = {
     421: f": {_OTHER_NAME}",  # Apache; Caddy, nginx and Traefik if sites want different certificates
     # Warp of Haskell, with TLS; ws of Node.js.
     426: (
-        ": its port wants TLS, or speaks WebSocket alone. Use https:// in the URL, or register one that "
+        ": its port wants TLS, or takes only WebSockets. Use https:// in the URL, or register one that "
         "takes POST."
     ),
     # After each one the lane waits for a second or more: a limit of 50/s lets little more than 1/s through.
