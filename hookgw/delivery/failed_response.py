@@ -22,8 +22,8 @@ _ADVICE = {
     421: f": {_OTHER_NAME}",  # Apache; Caddy, nginx and Traefik if sites want different certificates
     # Warp of Haskell, with TLS; ws of Node.js.
     426: (
-        ": its port wants TLS, or takes only WebSockets. Use https:// in the URL, or register one that "
-        "takes POST."
+        ": its port wants TLS, or takes only WebSockets. Use https:// in the URL, or register a URL "
+        "that takes POST."
     ),
     # After each one the lane waits for a second or more: a limit of 50/s lets little more than 1/s through.
     429: ": it gets more requests than it takes. Set rate of the registration below its limit.",
