@@ -309,26 +309,31 @@ def test_a_secret_of_your_own_replaces_the_charts(tmp_path: Path) -> None:
 
 @needs_helm
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "named"),
     [
-        ({"fleet": {"enabled": True}}, "fleet.enabled needs postgresql.url"),
-        ({"fleet": {"enable": True}}, "enable"),
-        ({"postgresql": {"url": "mysql://db"}}, "postgresql"),
-        ({"replicas": 3}, "replicas"),
-        ({"ingress": {"enabled": True}}, "ingress.enabled needs ingress.host."),
+        ({"fleet": {"enabled": True}}, ["fleet.enabled needs postgresql.url"]),
+        ({"fleet": {"enable": True}}, ["enable"]),
+        ({"postgresql": {"url": "mysql://db"}}, ["postgresql"]),
+        ({"replicas": 3}, ["replicas"]),
+        ({"ingress": {"enabled": True}}, ["ingress.enabled needs ingress.host."]),
         # Helm takes an empty block for one that is to go.
-        ({"fleet": None}, "missing property 'fleet'"),
-        ({"postgresql": {"url": None}}, "missing property 'url'"),
+        ({"fleet": None}, ["fleet"]),
+        ({"postgresql": {"url": None}}, ["postgresql", "url"]),
         # What Kubernetes refuses with the name of a field of Go.
-        ({"podAnnotations": {"prometheus.io/scrape": True}}, "/podAnnotations/prometheus.io~1scrape"),
-        ({"nodeSelector": {"gpu": True}}, "/nodeSelector/gpu"),
-        ({"service": {"annotations": {"port": 8080}}}, "/service/annotations/port"),
-        ({"ingress": {"annotations": {"size": 0}}}, "/ingress/annotations/size"),
-        ({"serviceMonitor": {"labels": {"release": 1}}}, "/serviceMonitor/labels/release"),
-        ({"extraEnv": [{"name": "HOOKGW_LOG__LEVEL", "value": 5}]}, "/extraEnv/0/value"),
+        ({"podAnnotations": {"prometheus.io/scrape": True}}, ["podAnnotations", "prometheus.io/scrape"]),
+        ({"nodeSelector": {"gpu": True}}, ["nodeSelector", "gpu"]),
+        ({"service": {"annotations": {"port": 8080}}}, ["service", "annotations", "port"]),
+        ({"ingress": {"annotations": {"size": 0}}}, ["ingress", "annotations", "size"]),
+        ({"serviceMonitor": {"labels": {"release": 1}}}, ["serviceMonitor", "labels", "release"]),
+        ({"extraEnv": [{"name": "HOOKGW_LOG__LEVEL", "value": 5}]}, ["extraEnv", "0", "value"]),
     ],
 )
-def test_a_wrong_value_stops_the_installation(tmp_path: Path, values: dict[str, Any], said: str) -> None:
+def test_a_wrong_value_stops_the_installation(
+    tmp_path: Path, values: dict[str, Any], named: list[str]
+) -> None:
+    """Helm names the value that is wrong; how it writes the path differs from one version to the next."""
     done = helm(tmp_path, "template", "shop", *WITHOUT_CLUSTER, values=values)
     assert done.returncode != 0
-    assert said in done.stderr
+    # A JSON pointer since Helm 3.18 (/podAnnotations/prometheus.io~1scrape), names and points before.
+    said = done.stderr.replace(str(CHART), "").replace("~1", "/")
+    assert re.search(".*".join(map(re.escape, named)), said), said
