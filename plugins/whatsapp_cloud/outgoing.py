@@ -37,7 +37,10 @@ _BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"OggS", "audio/ogg"),
     (b"ID3", "audio/mpeg"),
-    (b"\xff\xfb", "audio/mpeg"),
+    # MPEG 1, 2 and 2.5 without a tag. Speech is often MPEG 2: its rate is 24 kHz or less.
+    *((bytes((0xFF, second)), "audio/mpeg") for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3, 0xE2)),
+    (b"\xff\xf1", "audio/aac"),
+    (b"\xff\xf9", "audio/aac"),
     (b"#!AMR", "audio/amr"),
     (b"%PDF-", "application/pdf"),
 )

@@ -470,6 +470,9 @@ async def test_contacts(graph: Graph, session: FakeSession) -> None:
         ),
         (MediaMessage(number=CUSTOMER, kind=MediaKind.AUDIO, content=b"OggS...", is_voice=True), "audio/ogg"),
         (MediaMessage(number=CUSTOMER, kind=MediaKind.AUDIO, content=b"\0\0\0\x18ftypM4A "), "audio/mp4"),
+        # As text-to-speech services send it: MPEG 2 Layer III without a tag, and ADTS.
+        (MediaMessage(number=CUSTOMER, kind=MediaKind.AUDIO, content=b"\xff\xf3\xe4\xc4"), "audio/mpeg"),
+        (MediaMessage(number=CUSTOMER, kind=MediaKind.AUDIO, content=b"\xff\xf1\x50\x80"), "audio/aac"),
         (MediaMessage(number=CUSTOMER, kind=MediaKind.VIDEO, content=b"\0\0\0\x18ftypisom"), "video/mp4"),
         (MediaMessage(number=CUSTOMER, kind=MediaKind.STICKER, content=b"RIFF\0\0\0\0WEBPVP8"), "image/webp"),
         (
