@@ -26,9 +26,9 @@ TITLE = "A test of hookgw's alerts"
 WHY = "This is a test of the channel it. Nothing is wrong."
 
 
-async def send_test(folder: Path, channel: dict[str, Any], **settings: Any) -> str | None:
+async def send_test(folder: Path, channel: dict[str, Any], dashboard: str | None = None) -> str | None:
     """Send a test through a channel; return why it was refused."""
-    block = {"alerts": {"channels": {"it": channel}}, **settings}
+    block = {"alerts": {"channels": {"it": channel}, "dashboard": dashboard}}
     async with open_kit(folder, settings=block) as kit:
         [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
         said = await page.submit(kit.gateway.for_plugin("alerts"), {"do": "test:it"}, 60)
@@ -90,6 +90,28 @@ async def test_ntfy(tmp_path: Path, hookgw_receiver: Receiver) -> None:
         "tags": ["warning"],
         "priority": 4,
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "most"),
+    [
+        ("slack", "text", 40_000),
+        ("discord", "content", 2000),
+        ("telegram", "text", 4096),
+        # Of this many bytes, ntfy makes a file, or answers 400 where it keeps none.
+        ("ntfy", "message", 4095),
+    ],
+)
+async def test_a_long_text_is_cut_where_the_service_would_refuse_it(
+    tmp_path: Path, hookgw_receiver: Receiver, kind: str, field: str, most: int
+) -> None:
+    more = {"telegram": {"token": "1:abc", "chat": -5}}.get(kind, {})
+    channel = {"type": kind, "url": f"{hookgw_receiver.url}/hookgw", **more}
+    long = f"https://hookgw.example/{'é' * 50_000}"
+    assert await send_test(tmp_path, channel, dashboard=long) is None
+    shown = json.loads(hookgw_receiver.requests[0].body)[field]
+    assert most - 1 <= len(shown.encode() if kind == "ntfy" else shown) <= most
+    assert shown.endswith("é")
 
 
 async def test_a_channel_that_refuses_says_why_without_its_secret(
