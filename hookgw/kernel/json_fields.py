@@ -99,16 +99,23 @@ class Fields:
         """Do not warn of fields that known clients send and that mean nothing here."""
         self._asked.update((name, name) for name in names)
 
-    def refuse_unknown(self, whole: str) -> None:
+    def refuse_unknown(self, whole: str, *, only_misspelled: bool = False) -> None:
         """Make mistakes of the unknown fields of ``whole`` ("a replay"). Call it after all fields are read.
 
         It is for objects without a response that could warn, where a misspelt field would do harm: more would
         be selected than meant, or a secret would stay valid.
+
+        Args:
+            whole: the object, with its article.
+            only_misspelled: whether only a field that is similar to a known one is a mistake: for objects to
+                which known clients add fields of their own.
         """
         known = {spelling.lower(): field for spelling, field in self._asked.items()}
         for index, (path, name) in enumerate(self._unknown()):
             # The comparison takes long, and cut_short omits what comes after these.
             near = nearest(name.lower(), known) if index < MAX_SENTENCES else None
+            if near is None and only_misspelled:
+                continue
             where = place(path, name)
             self.problems.append(
                 Sentence(

@@ -24,6 +24,7 @@ from hookgw.messages.requests import (
     MAX_PAGE,
     number_of,
     raise_problems,
+    refuse_misspelled,
 )
 from hookgw.records.messages import MessageQuery
 
@@ -62,6 +63,7 @@ def parse_message_query(body: Any) -> MessageQuery:
         record_id=where.pick(text_up_to(MAX_ID), "id"),
         source=where.pick(text_up_to(MAX_LINE), "source"),
     )
+    refuse_misspelled(paging, where, key, times)
     raise_problems(paging, where, key, times)
     return found
 

@@ -270,6 +270,7 @@ def parse_chat_query(body: Any) -> ChatQuery:
     fields = Fields(("where", where))
     chat = fields.pick(text_up_to(MAX_NUMBER), "remoteJid", "id")
     name = fields.pick(text_up_to(MAX_LINE), "pushName")
+    refuse_misspelled(paging, fields)
     raise_problems(paging, fields)
     return ChatQuery(chat=chat, name=name, page=page or 1, size=size or MAX_PAGE, skip=skip)
 
@@ -316,6 +317,12 @@ class _Parts:
 
     def finish(self) -> None:
         raise_problems(self._outer, self.content, self.options)
+
+
+def refuse_misspelled(*several: Fields) -> None:
+    """Make mistakes of misspelled fields of a search: without them, it would find everything."""
+    for fields in several:
+        fields.refuse_unknown("a search", only_misspelled=True)
 
 
 def raise_problems(*several: Fields) -> None:

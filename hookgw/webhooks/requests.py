@@ -57,6 +57,19 @@ def parse_backfill(body: Any, catalog: Catalog, *, now: float) -> BackfillReques
     return asked
 
 
+def refuse_fields(body: Any, whole: str) -> None:
+    """Refuse the fields of a body that means nothing to a call ("a deletion").
+
+    A label there names another registration than the path does, which without one means ``default``.
+
+    Raises:
+        Invalid: the body has a field, or is no object.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    fields.refuse_unknown(whole)
+    fields.finish()
+
+
 def take_backfill(body: Any) -> tuple[Any, bool]:
     """Return the body of a change of some fields without ``backfill``, and whether that is true.
 

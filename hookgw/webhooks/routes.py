@@ -36,7 +36,7 @@ from hookgw.webhooks.change import (
 )
 from hookgw.webhooks.fields import MissedCount, Showing, state_of
 from hookgw.webhooks.lane_responses import present_attempt, present_lane
-from hookgw.webhooks.requests import parse_backfill, take_backfill
+from hookgw.webhooks.requests import parse_backfill, refuse_fields, take_backfill
 from hookgw.webhooks.responses import (
     present_listed_registration,
     present_missed_event,
@@ -161,6 +161,7 @@ class WebhookRoutes(RouteGroup):
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration; pending deliveries become dead letters."""
         self._gateway.instances.get(instance)
+        refuse_fields(await read_optional_json(self._limit), "a deletion")
         job = await self._gateway.registrations.delete(instance, label)
         if job.is_running:
             return json_response(present_started(job, "Webhook deleted"), 202)
@@ -211,6 +212,7 @@ class WebhookRoutes(RouteGroup):
     async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Let the registration's deliveries wait, in order, until it is resumed."""
         self._get(instance, label)
+        refuse_fields(await read_optional_json(self._limit), "a pause")
         return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
 
     @labelled("POST", "/webhook/resume/<instance>")
@@ -218,6 +220,7 @@ class WebhookRoutes(RouteGroup):
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
         self._get(instance, label)
+        refuse_fields(await read_optional_json(self._limit), "a resume")
         lanes = await self._gateway.registrations.resume(instance, label)
         now = self._gateway.clock.steady()
         return json_response([present_lane(lane, instance, label, now) for lane in lanes])
@@ -255,6 +258,7 @@ class WebhookRoutes(RouteGroup):
     async def cancel_backfill(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's backfill: what it has made so far is sent, and then what is newer."""
         self._get(instance, label)
+        refuse_fields(await read_optional_json(self._limit), "the end of a backfill")
         return json_response(_backfilled(await self._gateway.backfills.cancel(instance, label)))
 
     @route("GET", "/webhook/list")

@@ -27,6 +27,7 @@ from tests.public.webhooks import (
     RegistrationChange,
     parse_grace,
     parse_registration,
+    refuse_fields,
 )
 
 CATALOG = Catalog(
@@ -402,6 +403,16 @@ def test_bad_grace(body: Any) -> None:
 def test_an_unknown_field_beside_the_grace_is_refused() -> None:
     with pytest.raises(Invalid, match=r"gracePeriod is not a field of a rotation\. Did you mean grace\?"):
         parse_grace({"gracePeriod": "0s"})
+
+
+@pytest.mark.parametrize("body", [None, [1], {"label": "crm"}, {"name": None}])
+def test_fields_are_refused_where_none_means_anything(body: Any) -> None:
+    with pytest.raises(Invalid):
+        refuse_fields(body, "a deletion")
+
+
+def test_an_object_without_fields_says_nothing() -> None:
+    refuse_fields({}, "a deletion")
 
 
 def test_a_change_applies() -> None:

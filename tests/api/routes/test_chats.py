@@ -609,3 +609,48 @@ async def test_groups_of_an_instance_that_is_not_connected(
     await gateway.instances.logout("loja1")
     for path in ("fetchAllGroups/loja1", "findGroupInfos/loja1?groupJid=1", "participants/loja1?groupJid=1"):
         assert (await client.get(f"/group/{path}")).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "sentence"),
+    [
+        ("findMessages", {"wher": {}}, "wher is not a field of a search. Did you mean where?"),
+        (
+            "findMessages",
+            {"where": {"remoteJidd": ANA}},
+            "where.remoteJidd is not a field of a search. Did you mean remoteJid?",
+        ),
+        (
+            "findMessages",
+            {"where": {"key": {"remotejid": ANA}}},
+            "where.key.remotejid is not a field of a search. Did you mean remoteJid?",
+        ),
+        (
+            "findMessages",
+            {"where": {"messageTimestamp": {"gt": 1000}}},
+            "where.messageTimestamp.gt is not a field of a search. Did you mean gte?",
+        ),
+        (
+            "findChats",
+            {"where": {"remote_jid": ANA}},
+            "where.remote_jid is not a field of a search. Did you mean remoteJid?",
+        ),
+        (
+            "findContacts",
+            {"where": {"pushname": "Ana"}},
+            "where.pushname is not a field of a search. Did you mean pushName?",
+        ),
+    ],
+)
+async def test_a_misspelled_filter_does_not_find_everything(
+    client: httpx.AsyncClient, call: str, body: dict[str, Any], sentence: str
+) -> None:
+    answer = await client.post(f"/chat/{call}/loja1", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["response"]["message"] == [sentence]
+
+
+@pytest.mark.parametrize("call", ["findMessages", "findChats", "findContacts"])
+async def test_fields_that_clients_add_to_a_search_are_ignored(client: httpx.AsyncClient, call: str) -> None:
+    body = {"sort": "desc", "where": {"owner": "loja1", "instanceId": "x"}}
+    assert (await client.post(f"/chat/{call}/loja1", json=body)).status_code == 200

@@ -280,6 +280,36 @@ class TestWithoutAutoCreate:
         assert (await client.post("/webhook/set/loja1", content=b"x")).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("method", "call", "whole"),
+    [
+        ("DELETE", "delete", "a deletion"),
+        ("POST", "pause", "a pause"),
+        ("POST", "resume", "a resume"),
+        ("DELETE", "backfill", "the end of a backfill"),
+        ("POST", "test", "a test"),
+        ("POST", "rotateSecret", "a rotation"),
+    ],
+)
+async def test_a_label_in_the_body_does_not_mean_the_default_registration(
+    client: httpx.AsyncClient, method: str, call: str, whole: str
+) -> None:
+    await set_webhook(client)
+    before = (await client.get("/webhook/find/loja1")).json()
+    answer = await client.request(method, f"/webhook/{call}/loja1", json={"label": "crm"})
+    assert answer.status_code == 400
+    assert answer.json()["response"]["message"] == [f"label is not a field of {whole}."]
+    assert (await client.get("/webhook/find/loja1")).json() == before
+
+
+@pytest.mark.parametrize(("method", "call"), [("POST", "pause"), ("POST", "resume"), ("DELETE", "delete")])
+async def test_an_empty_body_says_nothing(client: httpx.AsyncClient, method: str, call: str) -> None:
+    await set_webhook(client)
+    headers = {"content-type": "application/json"}
+    answer = await client.request(method, f"/webhook/{call}/loja1", content=b"", headers=headers)
+    assert answer.status_code == 200
+
+
 async def test_delete(client: httpx.AsyncClient) -> None:
     await set_webhook(client)
     response = await client.delete("/webhook/delete/loja1")
