@@ -37,7 +37,8 @@ class Fields:
     """The fields of a request, from one or more of its objects.
 
     A field may have several spellings and may be in any of the objects. The first object that has it wins,
-    and within that object the first spelling. ``null`` counts as missing. Mistakes are collected until
+    and within that object the first spelling; another spelling there with another value gets a warning, or is
+    a mistake where unknown fields are. ``null`` counts as missing. Mistakes are collected until
     :meth:`finish`, so that the caller sees all of them at once.
 
     Args:
@@ -49,6 +50,8 @@ class Fields:
         # Each spelling, with the field's first one. Every other field is unknown, and gets a warning: most of
         # them are typing errors.
         self._asked: dict[str, str] = {}
+        # Two spellings of one field with different values: the one that counts, and the other one.
+        self._contradictions: list[tuple[str, str]] = []
         self.problems: list[Sentence] = []
         self.warnings: list[str] = []
 
@@ -72,14 +75,18 @@ class Fields:
 
     def read(self, check: Check[T], default: U, *spellings: str) -> T | U:
         """Return the parsed value of a field; the default if it is missing or wrong."""
-        taken = []
+        taken: list[tuple[str, T]] = []
         # Further spellings in the same object are checked too: the JSON schemas have no order of spellings.
         for where, value in self._spelled(spellings):
             try:
-                taken.append(check(value, where))
+                taken.append((where, check(value, where)))
             except Invalid as error:
                 self.problems.extend(error.messages)
-        return taken[0] if taken else default
+        if not taken:
+            return default
+        counts, found = taken[0]
+        self._contradictions += ((counts, where) for where, value in taken[1:] if value != found)
+        return found
 
     def need(self, check: Check[T], default: U, *spellings: str) -> T | U:
         """Like :meth:`read`, for a required field; the default is only used until :meth:`finish` raises."""
@@ -100,7 +107,9 @@ class Fields:
         self._asked.update((name, name) for name in names)
 
     def refuse_unknown(self, whole: str, *, only_misspelled: bool = False) -> None:
-        """Make mistakes of the unknown fields of ``whole`` ("a replay"). Call it after all fields are read.
+        """Make mistakes of the unknown and contradicting fields of ``whole`` ("a replay").
+
+        Call it after all fields are read.
 
         It is for objects without a response that could warn, where a misspelt field would do harm: more would
         be selected than meant, or a secret would stay valid.
@@ -110,6 +119,16 @@ class Fields:
             only_misspelled: whether only a field that is similar to a known one is a mistake: for objects to
                 which known clients add fields of their own.
         """
+        if not only_misspelled:
+            self.problems += (
+                Sentence(
+                    "field.contradiction",
+                    "{where} and {other} mean the same, but have different values. Send one of them.",
+                    where=where,
+                    other=other,
+                )
+                for where, other in self._contradictions
+            )
         known = {spelling.lower(): field for spelling, field in self._asked.items()}
         for index, (path, name) in enumerate(self._unknown()):
             # The comparison takes long, and cut_short omits what comes after these.
@@ -130,11 +149,19 @@ class Fields:
             )
 
     def finish(self) -> list[str]:
-        """Return the warnings, one for each unknown field too. Raise ``WrongFields`` with every mistake."""
+        """Return the warnings, those of unknown and contradicting fields too.
+
+        Raises:
+            WrongFields: with every mistake.
+        """
         if self.problems:
             raise WrongFields(*cut_short(self.problems))
+        contradictions = [
+            f"{where} and {other} mean the same, but have different values; {other} was ignored."
+            for where, other in self._contradictions
+        ]
         unknown = [unknown_field(place(path, name)) for path, name in self._unknown()]
-        return [*map(str, cut_short(self.warnings + unknown))]
+        return [*map(str, cut_short(self.warnings + contradictions + unknown))]
 
     def unknown(self) -> list[str]:
         return [name for _, name in self._unknown()]

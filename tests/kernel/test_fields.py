@@ -145,3 +145,29 @@ def test_the_schema_of_a_request() -> None:
     patch = request_schema(CATS, "Changes.", is_patch=True)
     assert "required" not in patch
     assert patch["properties"]["name"] == text | {"type": ["string", "null"]}
+
+
+def test_two_spellings_with_one_value_are_one_field() -> None:
+    fields = Fields(("", {"events": "a", "kinds": "a", "note": "n", "remark": None}))
+    assert fields.read(text_up_to(10), "", "events", "kinds") == "a"
+    assert fields.read(text_up_to(10), "", "note", "remark") == "n"
+    fields.refuse_unknown("a cat")
+    assert fields.finish() == []
+
+
+def test_two_spellings_with_different_values_get_a_warning() -> None:
+    fields = Fields(("hook", {"kinds": "b", "events": "a"}), ("", {"events": "c"}))
+    assert fields.read(text_up_to(10), "", "events", "kinds") == "a"
+    assert fields.finish() == [
+        "hook.events and hook.kinds mean the same, but have different values; hook.kinds was ignored."
+    ]
+
+
+def test_two_spellings_with_different_values_are_a_mistake_where_unknown_fields_are() -> None:
+    fields = Fields(("", {"kinds": "b", "events": "a"}))
+    assert fields.read(text_up_to(10), "", "events", "kinds") == "a"
+    fields.refuse_unknown("a cat")
+    with pytest.raises(
+        Invalid, match=r"events and kinds mean the same, but have different values\. Send one of them\."
+    ):
+        fields.finish()

@@ -25,6 +25,7 @@ from tests.public.webhooks import (
     MAX_CONCURRENCY,
     ListedRegistration,
     RegistrationChange,
+    parse_backfill,
     parse_grace,
     parse_registration,
     refuse_fields,
@@ -403,6 +404,19 @@ def test_bad_grace(body: Any) -> None:
 def test_an_unknown_field_beside_the_grace_is_refused() -> None:
     with pytest.raises(Invalid, match=r"gracePeriod is not a field of a rotation\. Did you mean grace\?"):
         parse_grace({"gracePeriod": "0s"})
+
+
+def test_spellings_that_contradict_each_other_get_a_warning() -> None:
+    change, warnings = parse_registration({"url": URL, "byEvents": False, "webhook_by_events": True}, CATALOG)
+    assert change.by_events is False
+    [warning] = warnings
+    assert warning.endswith("mean the same, but have different values; webhook_by_events was ignored.")
+
+
+def test_spellings_that_contradict_each_other_begin_no_backfill() -> None:
+    body = {"since": 1, "dryRun": True, "dry_run": False}
+    with pytest.raises(Invalid, match="dryRun and dry_run mean the same, but have different values"):
+        parse_backfill(body, CATALOG, now=5.0)
 
 
 @pytest.mark.parametrize("body", [None, [1], {"label": "crm"}, {"name": None}])
