@@ -50,7 +50,7 @@ class Fields:
         # Each spelling, with the field's first one. Every other field is unknown, and gets a warning: most of
         # them are typing errors.
         self._asked: dict[str, str] = {}
-        # Two spellings of one field with different values: the one that counts, and the other one.
+        # Pairs of spellings of one field with different values: first the spelling that counts.
         self._contradictions: list[tuple[str, str]] = []
         self.problems: list[Sentence] = []
         self.warnings: list[str] = []

@@ -160,7 +160,7 @@ class WebhookRoutes(RouteGroup):
     @describes(_TAG, Right.WEBHOOKS, {200: common.Done, 202: common.Started})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration; pending deliveries become dead letters."""
-        self._gateway.instances.get(instance)
+        self._get(instance, label)  # 404 comes before any error of the body
         refuse_fields(await read_optional_json(self._limit), "a deletion")
         job = await self._gateway.registrations.delete(instance, label)
         if job.is_running:
