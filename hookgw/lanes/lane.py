@@ -118,7 +118,6 @@ class Lane:
 
     __slots__ = (
         "_attempt_limit",
-        "_backlog",
         "_deferred",
         "_has_waited_for",
         "_head",
@@ -175,7 +174,6 @@ class Lane:
         self._attempt_limit = attempt_limit
         self._order = order
         self._is_drained = False
-        self._backlog = backlog
         self._plan: DeliveryPlan | None = None
         self._head: Delivery | None = None
         self._in_flight = False
@@ -213,14 +211,13 @@ class Lane:
             self._memory,
             services.clock.steady,
             buffer=buffer,
-            behind=backlog > 0,
+            backlog=backlog,
             barrier=barrier,
         )
 
     # Called by the dispatcher. None of these methods waits.
 
     def offer(self, delivery: Delivery) -> None:
-        self._backlog += 1
         if self._queue.offer(delivery):
             self._is_drained = False
 
@@ -230,7 +227,7 @@ class Lane:
         # greater than all that the lane has taken or has in memory, and reading on from
         # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
         self._is_drained = False
-        self._backlog += count
+        self._queue.appended(count)
         self._queue.behind = True
         self._queue.wake()
 
@@ -348,14 +345,14 @@ class Lane:
 
     @property
     def is_idle(self) -> bool:
-        return self._state is LaneState.IDLE and not self._backlog
+        return self._state is LaneState.IDLE and not self._queue.backlog
 
     def statistics(self) -> LaneStatistics:
         head = self._deferred if self._head is None else head_of(self._head)
         registration = self._registration()
         is_tried = head is not None and head.seq == self._memory.tried
         waits_for = self._waits_for
-        if self._queue.barrier is not None and self._backlog and self._state is LaneState.IDLE:
+        if self._queue.barrier is not None and self._queue.backlog and self._state is LaneState.IDLE:
             waits_for = "backfill"
         return LaneStatistics(
             lane=self.key,
@@ -363,7 +360,7 @@ class Lane:
             partition=partition_of(self.key),
             url=registration.address if registration else None,
             state=self._state,
-            backlog=self._backlog,
+            backlog=self._queue.backlog,
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
             head_instance=head.instance if head else None,
@@ -449,7 +446,7 @@ class Lane:
     def _begin_idle(self) -> None:
         self._state = LaneState.IDLE
         if self._queue.barrier is None:
-            self._backlog = 0
+            self._queue.backlog = 0
         if self._late is not None:
             self._stop_listening()
         self._is_drained = True
@@ -488,7 +485,7 @@ class Lane:
             with trio.CancelScope() as scope:
                 self._wake = scope.cancel
                 if counts:
-                    self._backlog = await self._queue.count(self._cannot_read)
+                    await self._queue.recount(self._cannot_read)
                 else:
                     await self._listen()
                     await trio.sleep_forever()
@@ -511,7 +508,7 @@ class Lane:
         self._queue.discard()
         # The count waits until the settlements of this lane are on disk. Only then is it safe to read from
         # the start: before, a page could hold deliveries that are settled already.
-        self._backlog = await self._queue.count(self._cannot_read)
+        await self._queue.recount(self._cannot_read)
         self._memory.last = FIRST
 
     async def _read(self) -> None:
@@ -1125,9 +1122,9 @@ class Lane:
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
     ) -> Awaitable[None] | None:
         self._head = None
-        # Not exact after a refresh: the count of the outbox may lack what was appended during the count.
-        if self._backlog:
-            self._backlog -= 1
+        # Not exact after a recount.
+        if self._queue.backlog:
+            self._queue.backlog -= 1
         return self._services.monitor.finished(delivery, registration, settlement)
 
     async def _show(self, state: LaneState) -> None:

@@ -94,9 +94,10 @@ class LaneQueue:
         steady: reads the steady clock.
         memory: its ``last`` is read and updated.
         buffer: how many deliveries the memory channel has room for.
-        behind: whether the outbox has deliveries of the lane already.
+        backlog: how many deliveries of the lane the outbox has already.
 
     Attributes:
+        backlog: how many are pending on disk. After a :meth:`recount` there may be fewer.
         behind: whether the outbox must be read once nothing is left in memory.
         before: the position that the lane had reached before it took its last delivery.
         barrier: only deliveries before this position are taken; ``None`` for all. See
@@ -106,6 +107,7 @@ class LaneQueue:
     """
 
     __slots__ = (
+        "_appended",
         "_first",
         "_lane",
         "_memory",
@@ -116,6 +118,7 @@ class LaneQueue:
         "_send",
         "_shares",
         "_steady",
+        "backlog",
         "barrier",
         "before",
         "behind",
@@ -132,10 +135,11 @@ class LaneQueue:
         steady: Callable[[], float],
         *,
         buffer: int,
-        behind: bool,
+        backlog: int,
         barrier: Position | None = None,
     ) -> None:
-        self.behind = behind
+        self.backlog = backlog
+        self.behind = backlog > 0
         self.barrier = barrier
         self.before: Position = memory.last
         self._lane = lane
@@ -153,6 +157,12 @@ class LaneQueue:
         self._page: list[Delivery] = []
         # The size of the delivery that is next on disk, if it is so large that it needs a page of its own.
         self._first = 0
+        self._appended = 0
+
+    def appended(self, count: int = 1) -> None:
+        """Count deliveries that have come to the outbox."""
+        self.backlog += count
+        self._appended += count
 
     def offer(self, delivery: Delivery) -> bool:
         """Queue a delivery that was appended. If there is no room for it, the lane falls behind.
@@ -160,6 +170,7 @@ class LaneQueue:
         Return false if it is behind the barrier: the lane reads all of those when there is no barrier any
         more.
         """
+        self.appended()
         if self.barrier is not None and self.is_behind_barrier(delivery):
             return False
         if self.behind:  # it comes after deliveries that are only on disk
@@ -284,10 +295,13 @@ class LaneQueue:
     def _least(self) -> int:
         return min(charge_of(self._first) if self._first else LEAST_LANE_MEMORY, self._most_charged)
 
-    async def count(self, cannot_read: CannotRead) -> int:
-        """Return how many deliveries are pending on disk, once everything requested before is written."""
+    async def recount(self, cannot_read: CannotRead) -> None:
+        """Count how many deliveries are pending on disk, once everything requested before is written."""
+        before = self._appended
         await self._outbox.flush()
-        return await retry_until_readable(partial(self._outbox.count_pending, self._lane), cannot_read)
+        count = await retry_until_readable(partial(self._outbox.count_pending, self._lane), cannot_read)
+        # The count may lack what was appended meanwhile. Rather too many: a lane without a backlog is idle.
+        self.backlog = count + self._appended - before
 
     def discard(self) -> None:
         """Drop everything from memory: it is on disk, and is read again."""

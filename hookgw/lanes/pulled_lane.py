@@ -102,9 +102,7 @@ class PulledLane:
         self._services = services
         self._idle_lanes = idle_lanes
         self._order = order
-        self._backlog = backlog
         self._memory = memory or LaneMemory()
-        # It is always behind: while nobody fetches, what is appended stays on disk alone.
         self._queue = LaneQueue(
             key,
             services.outbox,
@@ -112,9 +110,11 @@ class PulledLane:
             self._memory,
             services.clock.steady,
             buffer=1,
-            behind=True,
+            backlog=backlog,
             barrier=barrier,
         )
+        # It is always behind: while nobody fetches, what is appended stays on disk alone.
+        self._queue.behind = True
         self._plan: DeliveryPlan | None = None
         self._lease: Lease | None = None
         self._head: Head | None = None
@@ -134,14 +134,14 @@ class PulledLane:
     # Called by the dispatcher. None of these methods waits.
 
     def offer(self, delivery: Delivery) -> None:
-        self._backlog += 1
+        self._queue.appended()
         if not self._queue.is_behind_barrier(delivery):
             self._is_drained = False
             self._changed()
 
     def requeued(self, count: int) -> None:
         # Not always at the end: see :meth:`hookgw.store.PendingChanges.reopen`.
-        self._backlog += count
+        self._queue.appended(count)
         self.refresh()
 
     def set_barrier(self, position: Position | None) -> None:
@@ -224,7 +224,7 @@ class PulledLane:
 
     @property
     def is_idle(self) -> bool:
-        return not (self._backlog or self._lease is not None or self._is_paused or self._must_stop)
+        return not (self._queue.backlog or self._lease is not None or self._is_paused or self._must_stop)
 
     def statistics(self) -> LaneStatistics:
         registration, lease, head = self._registration(), self._lease, self._head
@@ -235,7 +235,7 @@ class PulledLane:
             state, waits_for = LaneState.PAUSED, None
         elif lease is not None:
             state, waits_for = LaneState.DELIVERING, None
-        elif self._backlog:
+        elif self._queue.backlog:
             state = LaneState.WAITING
             if head is not None and head.next_at > self._services.clock.steady():
                 until = head.next_at
@@ -249,7 +249,7 @@ class PulledLane:
             partition=partition_of(self.key),
             url=registration.address if registration else None,
             state=state,
-            backlog=self._backlog,
+            backlog=self._queue.backlog,
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
             head_instance=head.instance if head else None,
@@ -592,7 +592,7 @@ class PulledLane:
     ) -> None:
         self._settling = self._services.outbox.settle_nowait(settlement)
         if settlement.state is not DeliveryState.PENDING:
-            self._backlog = max(0, self._backlog - 1)
+            self._queue.backlog = max(0, self._queue.backlog - 1)
             if self._known is not None and self._known.seq == delivery.seq:
                 self._known = None
         # Its memory is given back once the monitor has seen it.
@@ -632,7 +632,7 @@ class PulledLane:
                         await self._rest(self._lease.ends_at)
                 elif self._is_paused:
                     await self._rest(math.inf)
-                elif not self._backlog:
+                elif not self._queue.backlog:
                     if self._is_retired and not self.lock.locked():  # a caller may be about to find something
                         return self._memory
                     self._head, self._is_drained = None, True
@@ -706,7 +706,7 @@ class PulledLane:
         if had_some and self._lease is None:
             self._services.fetches.ring(self._registration_id)  # a fetch may have ended for want of memory
         waits = self._reported_waiting
-        if self._lease is not None or not self._backlog:
+        if self._lease is not None or not self._queue.backlog:
             waits = False
         elif self._head is not None and self._head.next_at >= self._services.clock.steady() + LONG_WAIT:
             waits = True
@@ -720,7 +720,7 @@ class PulledLane:
         self._must_refresh = self._must_flush = False
         try:
             # The count waits until the settlements of this lane are on disk: then it is safe to read again.
-            self._backlog = await self._queue.count(self._cannot_read)
+            await self._queue.recount(self._cannot_read)
             lease = self._lease
             if lease is None:
                 self._memory.last = FIRST
@@ -785,14 +785,14 @@ class PulledLane:
                     return
             finally:
                 self._queue.discard()
-            self._backlog = await self._queue.count(self._cannot_read)
+            await self._queue.recount(self._cannot_read)
             if self._queue.barrier is not None and not self._must_refresh:
                 self._is_drained = True
                 if self._order is not None:
                     self._order.advanced()
         if self._is_drained:
             await self._rest(math.inf)  # a backfill makes some before those that are pending
-        elif self._backlog:  # the storage holds it back
+        elif self._queue.backlog:  # the storage holds it back
             await self._rest(self._services.clock.steady() + LONG_WAIT)
 
     async def _finish_older(self, registration: Registration | None, reason: str, before: float) -> None:
@@ -805,7 +805,7 @@ class PulledLane:
                     await self._services.outbox.wait_settle_capacity()
                     delivery = await self._take_from_queue(LANE_PAGE, may_wait=not self._reports)
                     if delivery is None:
-                        if self._backlog and not finished and not self._reports and self._may_give():
+                        if self._queue.backlog and not finished and not self._reports and self._may_give():
                             # A barrier or the storage holds it back.
                             self._is_drained = self._queue.barrier is not None
                             held_until = (
@@ -814,7 +814,7 @@ class PulledLane:
                             break
                         # Not exact after a refresh; nothing that is appended now is lost by it. Or these fill
                         # the memory: the next round reports them, and goes on.
-                        self._must_refresh = bool(self._backlog)
+                        self._must_refresh = bool(self._queue.backlog)
                         break
                     if registration is not None:
                         self._correct_times(delivery, registration, self._services.clock.steady())

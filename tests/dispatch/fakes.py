@@ -251,7 +251,10 @@ class FakeOutbox:
 
     async def count_pending(self, lane: str) -> int:
         self._refuse()
-        return sum(delivery.lane == lane for delivery in self.pending.values())
+        count = sum(delivery.lane == lane for delivery in self.pending.values())
+        if not self.may_read.is_set():
+            await self.may_read.wait()
+        return count
 
     async def last_attempt(self, seq: int) -> Attempt | None:
         if self.refuses_last_attempts:

@@ -522,6 +522,23 @@ async def test_refresh_counts_the_backlog_anew() -> None:
         assert lane.statistics().backlog == 3
 
 
+async def test_a_count_lacks_nothing_that_is_appended_meanwhile() -> None:
+    world = World()
+    world.sender.takes = 10.0
+    async with running(world) as lane:
+        await quiet()
+        world.outbox.may_read = trio.Event()
+        lane.refresh()
+        await quiet(1)
+        finished, added = world.outbox.add(2)
+        lane.requeued(1)
+        lane.offer(added)
+        world.outbox.may_read.set()
+        await quiet(1)
+        assert lane.statistics().backlog == 2
+    assert world.sender.order == [finished.event.id]
+
+
 async def test_stop_ends_a_lane_that_has_not_begun() -> None:
     world = World()
     lane = make_lane(world)

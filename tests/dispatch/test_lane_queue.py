@@ -33,9 +33,7 @@ async def test_a_lane_that_keeps_up_reads_nothing_from_disk() -> None:
 async def test_lanes_of_many_instances_that_read_leave_memory_for_a_quiet_one() -> None:
     """They come back at once when their host does; a quiet instance's lane must not fall behind for that."""
     world = World()
-    queue = LaneQueue(
-        LANE, world.outbox, world.memory, LaneMemory(), world.clock.steady, buffer=8, behind=True
-    )
+    queue = LaneQueue(LANE, world.outbox, world.memory, LaneMemory(), world.clock.steady, buffer=8, backlog=1)
     while sum(queue.reserve_nowait(f"i{number}") for number in range(60)):
         pass
     async with running(world) as lane:

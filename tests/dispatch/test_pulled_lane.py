@@ -325,6 +325,25 @@ async def test_a_node_without_its_lease_gives_nothing_away(autojump_clock: MockC
         world.may_send = lambda: True
 
 
+async def test_what_is_appended_during_a_count_is_pending(autojump_clock: MockClock) -> None:
+    world = pulled(ordering=Ordering.CHAT, concurrency=2)
+    one, wide = "reg_1:0.c2:0", "reg_1:0.c2:all"
+    async with world.dispatcher([(one, 1), (wide, 1)]) as dispatcher:
+        await trio.sleep(1)
+        lanes = {lane.key: lane for lane in dispatcher.pulled("reg_1")}
+        world.outbox.may_read = trio.Event()
+        lanes[one].refresh()
+        await trio.sleep(1)
+        for key in (one, wide):
+            lanes[key].offer(world.outbox.add(1, lane=key)[0])
+        world.outbox.may_read.set()
+        await trio.sleep(1)
+        found = lanes[one].statistics()
+        assert (found.state, found.backlog) == (LaneState.WAITING, 1)
+        # It was accepted after what the partition holds.
+        assert await lanes[wide].take("a", most=100, size=10**6, length=60.0) is None
+
+
 async def test_an_event_about_several_chats_waits_for_the_partitions_and_they_for_it(
     autojump_clock: MockClock,
 ) -> None:

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg import Connection
 
 from hookgw import Conflict, DeliveryState, Registration
 from hookgw.store import copying
@@ -297,6 +298,22 @@ def test_two_copies_to_a_database_do_not_run_at_once(server: Server) -> None:
             pass  # pragma: no cover
     with database_rows.open_target(server, "here"):
         pass
+
+
+def test_the_next_copy_need_not_wait_until_the_server_has_ended_the_session(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as sessions, monkeypatch.context() as patch:
+        close = Connection.close
+
+        def close_later(connection: Connection) -> None:
+            sessions.callback(close, connection)
+
+        patch.setattr(Connection, "close", close_later)
+        with pytest.raises(KeyboardInterrupt), database_rows.open_target(server, "here"):
+            raise KeyboardInterrupt
+        with database_rows.open_target(server, "here"):
+            pass
 
 
 def test_a_schema_may_have_any_name(postgres: PostgresServer, server: Server) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from psycopg import Connection
+from psycopg import Connection, Error
 
 from hookgw.kernel.errors import Conflict, StartError
 from hookgw.records.fleet import DEAD_AFTER
@@ -77,6 +77,7 @@ _ALIVE = f"""SELECT name FROM nodes
 _LOCK = 0x686B6370
 """The advisory lock of a copy to a database."""
 _TRY_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(current_schema()))"
+_UNLOCK = "SELECT pg_advisory_unlock(%s, hashtext(current_schema()))"
 _IS_USED = "SELECT EXISTS (SELECT FROM shelves) OR EXISTS (SELECT FROM events)"
 
 
@@ -176,28 +177,33 @@ def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
         StartError: a node uses it, another copy to it is running, or it cannot be used.
     """
     with _opened(server, copying=True) as connection:
-        # Until the connection ends.
         if not one_row(connection, _TRY_LOCK, (_LOCK,))[0]:
             raise StartError(f"Another copy to {server.place} is running.", "Let it end.")
-        with connection.transaction():
-            if one_row(connection, "SELECT to_regclass(%s) IS NULL", (UNFINISHED,))[0]:
-                if one_row(connection, _IS_USED)[0]:
-                    raise Conflict.of(
-                        "storage.copy_target_not_empty",
-                        "There is something in {place} already. Name an empty database.",
-                        place=server.place,
-                    )
-                connection.execute(f"CREATE TABLE {UNFINISHED} (source text NOT NULL)")
-                connection.execute(f"INSERT INTO {UNFINISHED} VALUES (%s)", (source,))  # noqa: S608
-            (former,) = one_row(connection, f"SELECT source FROM {UNFINISHED}")  # noqa: S608
-        if former != source:
-            raise Conflict.of(
-                "storage.copy_unfinished",
-                "There is an unfinished copy of {former} in {place}.",
-                former=former,
-                place=server.place,
-            )
-        yield DatabaseRows(connection, server.place)
+        try:
+            with connection.transaction():
+                if one_row(connection, "SELECT to_regclass(%s) IS NULL", (UNFINISHED,))[0]:
+                    if one_row(connection, _IS_USED)[0]:
+                        raise Conflict.of(
+                            "storage.copy_target_not_empty",
+                            "There is something in {place} already. Name an empty database.",
+                            place=server.place,
+                        )
+                    connection.execute(f"CREATE TABLE {UNFINISHED} (source text NOT NULL)")
+                    connection.execute(f"INSERT INTO {UNFINISHED} VALUES (%s)", (source,))  # noqa: S608
+                (former,) = one_row(connection, f"SELECT source FROM {UNFINISHED}")  # noqa: S608
+            if former != source:
+                raise Conflict.of(
+                    "storage.copy_unfinished",
+                    "There is an unfinished copy of {former} in {place}.",
+                    former=former,
+                    place=server.place,
+                )
+            yield DatabaseRows(connection, server.place)
+        finally:
+            # The server ends the session some time after the connection, and would refuse the next copy until
+            # then. The lock of a connection that is lost ends with its session.
+            with suppress(Error):
+                connection.execute(_UNLOCK, (_LOCK,))
 
 
 @contextmanager
