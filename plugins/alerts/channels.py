@@ -45,7 +45,9 @@ class Refused(Exception):
 
 async def send(gateway: PluginGateway, channel: Channel, notice: Notice, options: Options) -> None:
     with in_language(usual_language()):  # not the language of who asks for a test
-        title, text = title_of(notice), text_of(notice, options)
+        title = title_of(notice)
+        text = text_of(notice, options, lambda text: _fits(channel, _escaped(channel, f"{title}\n{text}")))
+    title, text = _escaped(channel, title), _escaped(channel, text)
     match channel:
         case ByInstance():
             try:
@@ -94,23 +96,46 @@ async def _post(http: httpx.AsyncClient, channel: Channel, title: str, text: str
         raise Refused(f"{parts.hostname} answered {response.status_code}: {said}".rstrip(": "))
 
 
+def _escaped(channel: Channel, text: str) -> str:
+    match channel:
+        case Slack():
+            return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        case Discord() | Teams():
+            # Servers that somebody else chose say why an account is closed, or where they redirect to.
+            return _LINK.sub(r"\\[", text)
+    return text
+
+
+def _fits(channel: Channel, both: str) -> bool:
+    """Return whether a title and a text, escaped, are short enough. Services cut or refuse what is longer."""
+    match channel:
+        case Slack():
+            return len(both) <= 40_000
+        case Discord():
+            return len(both) <= 2000
+        case Telegram() | ByInstance():  # most networks take as much as Telegram, which counts as UTF-16 does
+            return len(both.encode("utf-16-le")) <= 2 * 4096
+        case Ntfy():
+            # Of 4,096 bytes, it makes a file, or answers 400 where it keeps no files.
+            return len(both.encode()) <= 4095
+        case Teams():  # 28 KB with all around it
+            return len(both.encode()) <= 20_000
+    return True
+
+
 def _request(
     channel: Channel, title: str, text: str, notice: Notice
 ) -> tuple[str, dict[str, str], dict[str, Any]]:
     """Return the URL, headers and JSON body, in the form that the service documents."""
-    if isinstance(channel, Discord | Teams):
-        # Servers that somebody else chose say why an account is closed, or where they redirect to.
-        title, text = _LINK.sub(r"\\[", title), _LINK.sub(r"\\[", text)
     both = f"{title}\n{text}".strip()
     match channel:
         case Slack():  # https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
-            escaped = both.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-            return channel.url, {}, {"text": escaped[:40_000]}
+            return channel.url, {}, {"text": both}
         case Discord():  # https://discord.com/developers/docs/resources/webhook#execute-webhook
-            return channel.url, {}, {"content": both[:2000], "allowed_mentions": {"parse": []}}
+            return channel.url, {}, {"content": both, "allowed_mentions": {"parse": []}}
         case Telegram():  # https://core.telegram.org/bots/api#sendmessage
             url = f"{channel.url.rstrip('/')}/bot{channel.token}/sendMessage"
-            return url, {}, {"chat_id": channel.chat, "text": both[:4096]}
+            return url, {}, {"chat_id": channel.chat, "text": both}
         case Ntfy():  # https://docs.ntfy.sh/publish/#publish-as-json: to the root, with the topic in the body
             parts = urlsplit(channel.url)
             path, _, topic = parts.path.rstrip("/").rpartition("/")
@@ -118,9 +143,7 @@ def _request(
             headers = {"authorization": f"Bearer {channel.token}"} if channel.token else {}
             tag = "white_check_mark" if notice.state == "over" else "warning"
             priority = 3 if notice.state == "over" else 4
-            # Of 4,096 bytes, it makes a file, or answers 400 where it keeps no files.
-            message = text.encode()[:4095].decode(errors="ignore")
-            body = {"topic": topic, "title": title[:250], "message": message, "tags": [tag]}
+            body = {"topic": topic, "title": title[:250], "message": text, "tags": [tag]}
             return url, headers, {**body, "priority": priority}
         case Teams():  # https://learn.microsoft.com/connectors/teams/#microsoft-teams-webhook
             blocks = [

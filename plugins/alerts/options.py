@@ -33,6 +33,8 @@ On = Literal[
 Text = Annotated[str, Meta(min_length=1)]
 
 LONGEST_WINDOW = 7 * 86_400
+MOST_URL = 1000
+"""Characters of the dashboard's URL, which each message ends with."""
 
 
 class _Channel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
@@ -201,6 +203,8 @@ def read_options(options: dict[str, Any]) -> Options:
         raise ValueError(f"zone: there is no time zone {found.zone!r}") from None
     if found.dashboard is not None:
         _check_url("dashboard", found.dashboard)
+        if len(found.dashboard) > MOST_URL:
+            raise ValueError(f"dashboard: use a URL of at most {MOST_URL} characters")
     for number, rule in enumerate(found.rules):
         check_rule(rule, found, f"rules[{number}].")
     return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
+
 from hookgw.kernel.language import N_
 from hookgw.kernel.language import gettext as _
 from hookgw.records.told_sentences import sentence_text
@@ -47,22 +50,34 @@ def _title(of: Notice | Alert, count: int) -> str:
     return _(many, count=count, host=_("several hosts") if of.host == MANY else of.host)
 
 
-def text_of(notice: Notice, options: Options) -> str:
-    """Return the lines below the title."""
-    lines = []
+def text_of(notice: Notice, options: Options, fits: Callable[[str], bool]) -> str:
+    """Return the lines below the title, with as many of the problems as fit.
+
+    Args:
+        fits: whether a channel takes a text.
+    """
+    lines, end = [], [] if options.dashboard is None else [options.dashboard]
     if notice.state == "over":
-        lines.append(_("It began at {time}.", time=_time(notice.since, options)))
+        end.insert(0, _("It began at {time}.", time=_time(notice.since, options)))
     else:
         for line in notice.lines:
             since = "" if line.since is None else " " + _("Since {time}.", time=_time(line.since, options))
             place = "" if notice.count == 1 else f"{_name(line)}: "
             where = f" ({line.detail})" if line.detail else ""
             lines.append(f"{place}{sentence_text(line.why)}{since}{where}")
-        if notice.count > len(notice.lines):
-            lines.append(_("And {count} more.", count=notice.count - len(notice.lines)))
-    if options.dashboard is not None:
-        lines.append(options.dashboard)
-    return "\n".join(lines)
+
+    def whole(lines: list[str]) -> str:
+        rest = notice.count - len(lines) if lines else 0
+        more = [_("And {count} more.", count=rest)] if rest else []
+        return "\n".join([*lines, *more, *end])
+
+    while len(lines) > 1 and not fits(whole(lines)):
+        lines.pop()
+    if lines and not fits(whole(lines)):  # a server said much, or the URL is long
+        [first] = lines
+        too_long = bisect_left(range(len(first)), 1, key=lambda size: not fits(whole([f"{first[:size]}…"])))
+        lines = [f"{first[: max(0, too_long - 1)]}…"]
+    return whole(lines)
 
 
 def _name(line: Line) -> str:

@@ -362,6 +362,7 @@ async def test_a_rule_of_the_dashboard_lasts(
     [
         ({"channels": {"a": {"type": "slack", "url": "ftp://x"}}}, "channels.a.url: use a URL that begins"),
         ({"channels": {"a": {"type": "ntfy", "url": "https://ntfy.sh/"}}}, "channels.a.url: end it with the"),
+        ({"dashboard": f"https://a/{'b' * 1000}"}, "dashboard: use a URL of at most 1000 characters"),
         ({"channels": {"a": {"type": "fax"}}}, r"channels\.a: Invalid value 'fax'"),
         ({"rules": [{"on": "disk", "to": ["b"]}]}, r"rules\[0\].to: there is no channel 'b'"),
         ({"rules": [{"on": "rain", "to": ["b"]}]}, "Invalid enum value 'rain'"),

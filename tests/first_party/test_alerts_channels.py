@@ -6,11 +6,13 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email import policy
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -92,26 +94,66 @@ async def test_ntfy(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     }
 
 
+def size_of(kind: str, text: str) -> int:
+    """Return a text's size as a service counts it."""
+    encoding, width = {"telegram": ("utf-16-le", 2), "ntfy": ("utf-8", 1), "teams": ("utf-8", 1)}.get(
+        kind, ("utf-32-le", 4)
+    )
+    return len(text.encode(encoding)) // width
+
+
 @pytest.mark.parametrize(
-    ("kind", "field", "most"),
+    ("kind", "most"),
     [
-        ("slack", "text", 40_000),
-        ("discord", "content", 2000),
-        ("telegram", "text", 4096),
+        ("slack", 40_000),
+        ("discord", 2000),
+        ("telegram", 4096),
         # Of this many bytes, ntfy makes a file, or answers 400 where it keeps none.
-        ("ntfy", "message", 4095),
+        ("ntfy", 4095),
+        ("teams", 20_000),
     ],
 )
-async def test_a_long_text_is_cut_where_the_service_would_refuse_it(
-    tmp_path: Path, hookgw_receiver: Receiver, kind: str, field: str, most: int
+@pytest.mark.parametrize("said", ["Not connected: 401 [a](b) & <c>" * 9, "🔌" * 22_000])
+async def test_what_is_too_long_for_a_service_lacks_problems_and_not_the_end(
+    tmp_path: Path,
+    hookgw_receiver: Receiver,
+    module_of: Callable[[str], ModuleType],
+    kind: str,
+    most: int,
+    said: str,
 ) -> None:
+    name = module_of("alerts").__name__
+    options, watch = import_module(f"{name}.options"), import_module(f"{name}.watch")
     more = {"telegram": {"token": "1:abc", "chat": -5}}.get(kind, {})
     channel = {"type": kind, "url": f"{hookgw_receiver.url}/hookgw", **more}
-    long = f"https://hookgw.example/{'é' * 50_000}"
-    assert await send_test(tmp_path, channel, dashboard=long) is None
-    shown = json.loads(hookgw_receiver.requests[0].body)[field]
-    assert most - 1 <= len(shown.encode() if kind == "ntfy" else shown) <= most
-    assert shown.endswith("é")
+    read = options.read_options({"channels": {"it": channel}, "dashboard": "https://hookgw.example/"})
+    lines = [
+        watch.Line(instance=f"shop{number}", label="", detail="", node="", plugin="", why=said, since=None)
+        for number in range(10)
+    ]
+    notice = watch.Notice(
+        id="1", state="raised", alert="1", rule="1", on="instance_closed", host="", at=0, since=0,
+        count=150, lines=lines, to=("it",),
+    )  # fmt: skip
+    async with open_kit(tmp_path) as kit:
+        gateway = kit.gateway.for_plugin("alerts")
+        await import_module(f"{name}.channels").send(gateway, read.channels["it"], notice, read)
+    sent = json.loads(hookgw_receiver.requests[0].body)
+    if kind == "teams":
+        shown = "\n".join(block["text"] for block in sent["attachments"][0]["content"]["body"])
+    elif kind == "ntfy":
+        shown = f"{sent['title']}\n{sent['message']}"
+    else:
+        shown = sent["content" if kind == "discord" else "text"]
+    assert size_of(kind, shown) <= most
+    title, *problems, rest, link = shown.split("\n")
+    assert title == "150 instances are not connected"
+    assert link == "https://hookgw.example/"
+    assert rest == f"And {150 - len(problems)} more."
+    assert problems[0].startswith("shop0: ")
+    if len(problems) < 10:  # not one more would fit
+        one_more = 4 if problems[0].endswith("…") else size_of(kind, problems[0])
+        assert size_of(kind, shown) + one_more >= most
 
 
 async def test_a_channel_that_refuses_says_why_without_its_secret(
