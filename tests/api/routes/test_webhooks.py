@@ -254,14 +254,21 @@ async def test_find_without_a_registration_is_null(client: httpx.AsyncClient, ga
     ("method", "call"),
     [
         *(("DELETE", "delete"), ("GET", "secret"), ("POST", "rotateSecret"), ("POST", "test")),
-        *(("POST", "resume"), ("PATCH", "set")),
+        *(
+            ("POST", "pause"),
+            ("POST", "resume"),
+            ("PATCH", "set"),
+            ("POST", "backfill"),
+            ("DELETE", "backfill"),
+        ),
     ],
 )
+@pytest.mark.parametrize("body", [b"", b"{"])
 async def test_without_a_registration(
-    method: str, call: str, client: httpx.AsyncClient, gateway: Gateway
+    method: str, call: str, body: bytes, client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
     await gateway.instances.create("loja1")
-    response = await client.request(method, f"/webhook/{call}/loja1/crm")
+    response = await client.request(method, f"/webhook/{call}/loja1/crm", content=body)
     assert response.status_code == 404
     assert "'crm'" in shape_of(response)[0]
 
