@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import trio
@@ -20,7 +19,8 @@ from hookgw.connect.connect import run as connect_until_signal
 from hookgw.testing import answer, open_receiver
 from tests.cli.conftest import says
 from tests.public.command import Client, ReaderGone, ServerUnavailable
-from tests.support.gateway_process import KEY, ReceiverProcess, receiving, serving
+from tests.support.gateway_process import KEY, ReceiverProcess, serving
+from tests.support.ports import free_port
 from tests.support.processes import Process, run, started
 
 pytestmark = pytest.mark.e2e
@@ -32,11 +32,6 @@ def arguments(instance: str, url: str, *more: str) -> list[str]:
 
 def environment(server_url: str) -> dict[str, str]:
     return {"HOOKGW_URL": server_url, "HOOKGW_KEY": KEY}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def wait_for_error(process: Process, text: str) -> None:
@@ -133,12 +128,10 @@ def test_a_laptop_that_was_off_and_a_second_webhook_that_gets_the_day(
 
 
 def test_a_local_server_that_is_off_costs_no_attempt(tmp_path: Path) -> None:
-    with receiving(tmp_path) as first:
-        port = urlsplit(first.root).port
     with serving(tmp_path, delivery={"schedule": ["100ms"]}) as server:
         server.set("loja1", "http://127.0.0.1:9/")
         env = environment(server.url)
-        url = f"http://127.0.0.1:{port}/hook"
+        url = f"http://127.0.0.1:{free_port()}/hook"
         with started(arguments("loja1", url), cwd=tmp_path, env=env) as connection:
             wait_for_error(connection, "Made the webhook connect of loja1")
             event = server.emit("loja1", "CALL")

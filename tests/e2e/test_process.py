@@ -16,6 +16,7 @@ from h2.connection import H2Connection
 
 import hookgw
 from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving, write_config
+from tests.support.ports import free_port
 from tests.support.processes import run, started
 
 pytestmark = pytest.mark.e2e
@@ -67,9 +68,7 @@ def test_it_finishes_attempts_in_progress(tmp_path: Path, receiver: ReceiverProc
 
 
 def test_it_continues_after_a_restart(tmp_path: Path, receiver: ReceiverProcess) -> None:
-    with receiving(tmp_path) as down:
-        port = urlsplit(down.root).port
-    url = f"http://127.0.0.1:{port}/continue"
+    url = f"http://127.0.0.1:{free_port()}/continue"
     with serving(tmp_path) as server:
         secret = server.set("kept", url)
         event_id = server.emit("kept", "CALL", {"n": 1})
@@ -167,8 +166,7 @@ def test_usage_errors_exit_with_2(tmp_path: Path, arguments: list[str]) -> None:
 
 
 def test_an_unreachable_server_exits_with_1(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     done = run(["-m", "hookgw", "lane", "list", "--server", url], cwd=tmp_path)
     assert done.returncode == 1
     assert url in done.stderr

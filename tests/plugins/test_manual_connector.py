@@ -16,6 +16,7 @@ import yaml
 
 from tests.public.plugins import OPTIONAL_METHODS
 from tests.support.gateway_process import KEY, serving
+from tests.support.ports import free_port
 from tests.support.processes import Process, run, started
 
 ROOT = Path(__file__).parents[2]
@@ -84,8 +85,7 @@ def install(package: Path) -> dict[str, str]:
 @pytest.mark.e2e
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_it_can_be_installed_and_connected(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     monkeypatch.setenv("PYTHONPATH", install(package)["PYTHONPATH"])
     shown = run(["-m", "hookgw", "plugins"], cwd=package)
     assert re.search(r"^acme\b", shown.stdout, re.MULTILINE), shown.stdout + shown.stderr

@@ -1,4 +1,4 @@
-"""Ports for servers that cannot be told 0: they start later, or again on the same port."""
+"""Ports for servers that cannot be told 0: they start later, or again on the same port, or never."""
 
 import fcntl
 import os
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TextIO
 
 # Those that bind() chooses are also given to connections: another test would soon have the port, for an
-# instant or for long. Linux gives them 32768 to 60999 (ip_local_port_range).
-_PORTS = range(20_000, 30_000)
+# instant or for long. Linux gives them 32768 to 60999 (ip_local_port_range). hookgw refuses those of MongoDB,
+# from 27017 on.
+_PORTS = range(20_000, 27_000)
 _AT_ONCE = 100
 """Ports that a process takes at once, by one lock: it has them until it ends."""
 _locks: list[TextIO] = []

@@ -9,6 +9,7 @@ import trio
 
 from tests.public.kernel import StartError
 from tests.public.web import open_listeners, url_of
+from tests.support.ports import free_port
 
 
 async def test_port_0_is_a_free_port_and_the_url_names_it() -> None:
@@ -55,8 +56,7 @@ async def test_localhost_is_listened_on_where_ipv6_is_off() -> None:
 async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
     async with open_listeners(["127.0.0.1:0"]) as (taken,):
         address = f"127.0.0.1:{taken.socket.getsockname()[1]}"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            other = f"127.0.0.1:{free.getsockname()[1]}"
+        other = f"127.0.0.1:{free_port()}"
         with pytest.raises(
             StartError, match=f"cannot listen on {address}: something is listening there already"
         ):

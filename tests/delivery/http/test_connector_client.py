@@ -1,7 +1,6 @@
 """The client of a connector: listed servers, connections that are used again, long polls and streams."""
 
 import gzip
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from tests.public.delivery import MAX_CONNECTOR_ANSWER as MAX_ANSWER
 from tests.public.delivery import MAX_CONNECTOR_IDLE as MAX_IDLE
 from tests.public.delivery import STREAM_READ_SIZE as READ_SIZE
 from tests.public.delivery import AddressGuard, AnswerMemory, ConnectorClients, Dialer
+from tests.support.ports import free_port
 
 EVERYWHERE = AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=())
 
@@ -92,8 +92,7 @@ async def test_a_refusal_names_the_option_of_the_connector() -> None:
 
 
 async def test_a_listed_server_that_does_not_answer_is_no_matter_of_the_guard() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    port = free_port()
     async with client_for([("http", "127.0.0.1", port)]) as http:
         with pytest.raises(httpx.ConnectError) as failure:
             await http.get(f"http://127.0.0.1:{port}/")

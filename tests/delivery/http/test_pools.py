@@ -33,6 +33,7 @@ from tests.public.delivery import (
     RequestHead,
     TimedOut,
 )
+from tests.support.ports import free_port
 
 HOST = ("https", "receiver.example", 443, None)
 OTHER = ("https", "other.example", 443, None)
@@ -453,8 +454,7 @@ async def test_after_a_probe_that_its_own_deadline_ended_the_next_lane_probes(
 
 
 async def test_a_connect_failure_is_noticed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        unused_port = listener.getsockname()[1]
+    unused_port = free_port()
     dialer = Dialer(AddressGuard(("127.0.0.0/8",)), connect_timeout=5)
     pools = ConnectionPools(lambda: PooledTransport(dialer))
     transport = pools.borrow_nowait(("http", "127.0.0.1", unused_port, None), "shop")
