@@ -46,8 +46,6 @@ CHAT_PAGE = Bounds(seconds=0.25, pages=10, events=200, found=30)
 """A page for people is there at once: it says that there may be more, and goes on from there."""
 MOST_MESSAGE = 8 * 1024
 """Messages of at most this many bytes are in the list of chats."""
-_MOST_CHANGES = 9
-"""Events behind the newest message of a chat that are looked at, because they may change it."""
 
 MOST_CONTACT = 64 * 1024
 """A larger contact is ignored: reading it could hold up everything else."""
@@ -88,12 +86,14 @@ class Chat(msgspec.Struct, kw_only=True):
         jid: the network's name of it.
         name: of the person; ``None`` for a group, or if it is unknown.
         updated_at: when its newest message came, in seconds since the epoch.
+        key: of that message, with all names of the chat and the author.
     """
 
     jid: str
     name: str | None
     is_group: bool
     updated_at: float
+    key: dict[str, Any]
     last_message: LastMessage
 
 
@@ -233,33 +233,48 @@ class ChatSearch:
         """
         found, cursor_after = await self._chats(instance, lambda _: True, cursor, CHAT_PAGE)
         if cursor is not None:
-            found = [one for one in found if await self._is_newest(instance, one, cursor_after)]
+            found = await self._without_newer(instance, found, cursor)
         return ChatPage(found, cursor_after)
 
-    async def _is_newest(self, instance: str, chat: Chat, back_to: str | None) -> bool:
-        """Return whether a chat has no newer message than the one that was found.
+    async def _without_newer(self, instance: str, chats: list[Chat], back_to: str) -> list[Chat]:
+        """Return the chats without a message in the newer part of the log, as events there have changed them.
 
-        If so, its last message is as the events before that page have changed it.
+        That part is read once for all of them. After a while, the rest of it is left out.
 
         Args:
-            back_to: where the search that found it ended; ``None`` for the beginning of the log.
+            back_to: where the newer part ends.
         """
-        found_id, changes = chat.last_message.id, Changes()
-        query = EventQuery(
-            instance=instance,
-            kinds=(*MESSAGES, *CHANGES),
-            chat=chat.jid,
-            # A chat of few events would have the whole log searched for more.
-            back_to=back_to,
-            limit=1 + _MOST_CHANGES,
-        )
-        for one in (await self._history.list_events(query)).events:
-            if (change := read_change(one.event)) is not None:
-                changes.add(change)
-            elif (message := _read_message(one.event)) is not None:
-                chat.last_message = _last_message(message, changes)
-                return message.key.id == found_id
-        return True
+        left = {chat.jid: chat for chat in chats}
+        names = {name: chat.jid for chat in chats for name in (chat.jid, *jids_of(chat.key))}
+        changes, cursor = Changes(), None
+        deadline = trio.current_time() + SEARCH_SECONDS
+        while left:
+            query = EventQuery(
+                instance=instance,
+                kinds=(*MESSAGES, *CHANGES),
+                # Not of a chat that has one: it may have thousands.
+                chat_names=tuple(name for name, jid in names.items() if jid in left),
+                cursor=cursor,
+                back_to=back_to,
+                limit=CHAT_PAGE.events,
+            )
+            page = await self._history.list_events(query)
+            for one in page.events:
+                if (change := read_change(one.event)) is not None:
+                    changes.add(change)
+                elif (message := _read_message(one.event)) is not None:
+                    for name in message.key.chats:
+                        left.pop(names.get(name, name), None)
+            cursor = page.cursor
+            if cursor is None or trio.current_time() >= deadline:
+                break
+        for chat in left.values():
+            if (change := changes.of(chat.key)) is not None:
+                content = _shown(change.applied_to(chat.last_message.message))
+                chat.last_message = msgspec.structs.replace(
+                    chat.last_message, message=content, status=change.status
+                )
+        return list(left.values())
 
     async def _chats(
         self, instance: str, is_wanted: Callable[[str], bool], cursor: str | None, bounds: Bounds
@@ -283,6 +298,7 @@ class ChatSearch:
                     name=None,
                     is_group=jids[0].endswith(GROUP),
                     updated_at=sent_at(message.message_timestamp, one.accepted_at),
+                    key=msgspec.structs.asdict(key),
                     last_message=_last_message(message, changes),
                 ),
             )
@@ -416,7 +432,6 @@ def _read_message(event: Event) -> _Message | None:
 def _last_message(message: _Message, changes: Changes) -> LastMessage:
     change = changes.of(msgspec.structs.asdict(message.key))
     content = message.message if change is None else change.applied_to(message.message)
-    is_shown = len(bytes(content)) <= MOST_MESSAGE
     key = {name: getattr(message.key, name) for name in ("remoteJid", "id", "fromMe")}
     if message.key.participant is not None:
         key["participant"] = message.key.participant
@@ -424,12 +439,16 @@ def _last_message(message: _Message, changes: Changes) -> LastMessage:
         id=message.key.id,
         key=key,
         push_name=_text(message.push_name),
-        message=content if is_shown else msgspec.Raw(b"{}"),
+        message=_shown(content),
         message_type=_text(message.message_type),
         message_timestamp=seconds(message.message_timestamp) or None,
         status=_text(message.status) if change is None else change.status,
         source=_text(message.source),
     )
+
+
+def _shown(message: msgspec.Raw) -> msgspec.Raw:
+    return message if len(memoryview(message)) <= MOST_MESSAGE else msgspec.Raw(b"{}")
 
 
 def _entries_of(data: bytes) -> list[msgspec.Raw]:

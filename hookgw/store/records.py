@@ -211,7 +211,7 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
         instance: ``None`` for all instances, or those of ``among``.
         chat, sender: by any spelling of the name; of a number without an ``@``, both that name and the person
             on WhatsApp.
-        chat_names: further names of that chat.
+        chat_names: further names of that chat, or of others.
         message: the network's id of a message.
         text: events with this text in their payload, in the spelling of JSON.
         person: payloads that name this person, by the rule of erasures.

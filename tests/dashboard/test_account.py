@@ -371,25 +371,43 @@ async def test_a_list_of_chats_reads_no_more_than_its_part_of_a_log(
     assert found == ["5511900000000@s.whatsapp.net"]
 
 
-async def test_an_older_page_of_chats_asks_for_nothing_older_than_its_own(
+async def test_what_is_newer_than_an_older_page_of_chats_is_read_once_for_all_of_them(
     gateway: Gateway, loja1: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A chat of few messages has none to find before them: looking for them walks the whole log."""
+    """Of 200 chats, each would walk the newer part of the log, or all of it if it found nothing there."""
     await write(gateway, *((f"{number}@c", "hi") for number in range(450)))
     search = ChatSearch(gateway.history)
     first = await search.page("loja1")
-    asked: list[str | None] = []
+    # One of them goes on while the page is looked at: it is no reason to read the rest.
+    await write(gateway, *(("240@c", "again") for _ in range(500)))
+    asked: list[EventQuery] = []
     list_events = gateway.history.list_events
 
     async def noted(query: EventQuery, *, is_tenant: bool = True) -> Any:
-        if query.chat is not None:
-            asked.append(query.back_to)
+        if query.chat_names:
+            asked.append(query)
         return await list_events(query, is_tenant=is_tenant)
 
     monkeypatch.setattr(gateway.history, "list_events", noted)
     page = await search.page("loja1", first.cursor)
-    assert page.cursor is not None
-    assert asked == [page.cursor] * 200
+    assert [chat.jid for chat in page.chats] == [f"{n}@c" for n in range(249, 49, -1) if n != 240]
+    assert [(query.back_to, len(query.chat_names)) for query in asked] == [
+        (first.cursor, 200),
+        (first.cursor, 199),
+    ]
+
+
+async def test_a_chat_whose_newest_message_hides_the_number_is_on_its_page(
+    gateway: Gateway, loja1: str
+) -> None:
+    """Beside an older message with the number, that one was taken for newer, and no page had the chat."""
+    await write(gateway, ({"remoteJid": ANA, "remoteJidAlt": "7@lid"}, "with it"), ("7@lid", "without"))
+    await write(gateway, *((f"{number}@c", "hi") for number in range(200)))
+    search = ChatSearch(gateway.history)
+    first = await search.page("loja1")
+    assert [one.jid for one in (await search.page("loja1", first.cursor)).chats] == [ANA]
+    await write(gateway, ("7@lid", "newer"))
+    assert (await search.page("loja1", first.cursor)).chats == []
 
 
 async def test_former_states_of_the_connection(browser: Browser, gateway: Gateway) -> None:
