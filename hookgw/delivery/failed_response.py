@@ -52,132 +52,120 @@ _LOGIN = re.compile(
     r"|[^?#]*\?(?:[^#]*&)?(?:response_type=|SAMLRequest=|wa=wsignin1\.0|rd=)",
     re.IGNORECASE,
 )
+
+
+def _page(statuses: set[int], answer: bytes, advice: str) -> tuple[set[int], re.Pattern[bytes], str]:
+    return statuses, re.compile(answer), advice
+
+
 # What pages say that a status does not, and what to do then.
-_PAGES: tuple[tuple[frozenset[int], re.Pattern[bytes], str], ...] = (
+_PAGES = (
     # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
-    (frozenset({400}), re.compile(rb"No required SSL certificate was sent"), NEEDS_CERTIFICATE),
+    _page({400}, rb"No required SSL certificate was sent", NEEDS_CERTIFICATE),
     # nginx, Go (and Caddy), Apache and Tomcat, to a request that comes without TLS.
-    (
-        frozenset({400}),
-        re.compile(
-            rb"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server"
-            rb"|speaking plain HTTP to an SSL-enabled|combination of host and port requires TLS"
-        ),
+    _page(
+        {400},
+        rb"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server"
+        rb"|speaking plain HTTP to an SSL-enabled|combination of host and port requires TLS",
         "Its port wants TLS: use https:// in the URL.",
     ),
     # Jetty, where others answer 421.
-    (frozenset({400}), re.compile(rb"Invalid SNI|Host does not match SNI"), _OTHER_NAME),
+    _page({400}, rb"Invalid SNI|Host does not match SNI", _OTHER_NAME),
     # Django, Rails (in production, and in development), Express, Symfony.
-    (
-        frozenset({403, 422}),
-        re.compile(
-            rb"CSRF verification failed|The change you wanted was rejected|InvalidAuthenticityToken"
-            rb"|[Ii]nvalid (?:CSRF|csrf) token"
-        ),
+    _page(
+        {403, 422},
+        rb"CSRF verification failed|The change you wanted was rejected|InvalidAuthenticityToken"
+        rb"|[Ii]nvalid (?:CSRF|csrf) token",
         "It wants a CSRF token: exempt the URL from it.",
     ),
     # oauth2-proxy.
-    (
-        frozenset({403}),
-        re.compile(rb'action="[^"]{0,100}/oauth2/start"'),
-        "It wants a login: exempt the URL from it.",
-    ),
+    _page({403}, rb'action="[^"]{0,100}/oauth2/start"', "It wants a login: exempt the URL from it."),
     # Django and Rails in development, Vite. In production, Django and Rails do not say what they miss.
-    (
-        frozenset({400, 403}),
-        re.compile(rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host"),
+    _page(
+        {400, 403},
+        rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host",
         "It does not serve the host of the URL: add that to the hosts which it allows.",
     ),
     # n8n: a workflow that is not active, or its test URL, which listens for one request; another method.
-    (
-        frozenset({404}),
-        re.compile(rb"The requested webhook .{1,500} is not registered"),
+    _page(
+        {404},
+        rb"The requested webhook .{1,500} is not registered",
         "No workflow of n8n listens: activate it, and register its production URL.",
     ),
-    (
-        frozenset({404}),
-        re.compile(rb"This webhook is not registered for POST requests"),
+    _page(
+        {404},
+        rb"This webhook is not registered for POST requests",
         "The workflow of n8n takes another method: set the HTTP Method of its Webhook node to POST.",
     ),
     # A workflow that responds at its end, or is set to respond as it cannot.
-    (
-        frozenset({500}),
-        re.compile(rb'"Error in workflow"'),
+    _page(
+        {500},
+        rb'"Error in workflow"',
         "The workflow of n8n failed: its executions say why. Each attempt runs it from the start.",
     ),
-    (
-        frozenset({500}),
-        re.compile(rb"No item (?:to return was found|was found to return)"),
-        (
-            "The workflow of n8n ended without an item, as behind a filter: set Always Output Data in its "
-            "last node, or let it respond immediately. Each attempt runs it from the start."
-        ),
+    _page(
+        {500},
+        rb"No item (?:to return was found|was found to return)",
+        "The workflow of n8n ended without an item, as behind a filter: set Always Output Data in its "
+        "last node, or let it respond immediately. Each attempt runs it from the start.",
     ),
-    (
-        frozenset({400, 500}),
-        re.compile(rb"(?:No|Unused) Respond to Webhook node found in the workflow"),
-        (
-            "In n8n, what Respond of the Webhook node says does not fit the workflow: choose Immediately, or "
-            "connect a Respond to Webhook node."
-        ),
+    _page(
+        {400, 500},
+        rb"(?:No|Unused) Respond to Webhook node found in the workflow",
+        "In n8n, what Respond of the Webhook node says does not fit the workflow: choose Immediately, or "
+        "connect a Respond to Webhook node.",
     ),
     # What its Webhook node wants of a request. To Ignore Bots, each program is one.
-    (
-        frozenset({401, 403}),
-        re.compile(rb"\AAuthorization (?:data is wrong|is required)!"),
-        (
-            "The Webhook node of n8n wants other credentials: set them in headers of the registration. If "
-            "its Ignore Bots is on, switch that off."
-        ),
+    _page(
+        {401, 403},
+        rb"\AAuthorization (?:data is wrong|is required)!",
+        "The Webhook node of n8n wants other credentials: set them in headers of the registration. If "
+        "its Ignore Bots is on, switch that off.",
     ),
-    (
-        frozenset({500}),
-        re.compile(rb"\ANo authentication data defined on node!"),
+    _page(
+        {500},
+        rb"\ANo authentication data defined on node!",
         "The Webhook node of n8n has no credential for its authentication: choose one there.",
     ),
-    (
-        frozenset({403}),
-        re.compile(rb"\AIP is not whitelisted to access the webhook!"),
+    _page(
+        {403},
+        rb"\AIP is not whitelisted to access the webhook!",
         "The Webhook node of n8n does not allow hookgw's address: add that to its IP(s) Whitelist.",
     ),
     # Power Automate, Make.
-    (
-        frozenset({400, 404}),
-        re.compile(rb"WorkflowTriggerIsNotEnabled"),
+    _page(
+        {400, 404},
+        rb"WorkflowTriggerIsNotEnabled",
         "The flow is off: turn it on. If it was deleted, register the URL of the new one.",
     ),
-    (
-        frozenset({400}),
-        re.compile(rb"\AQueue is full"),
+    _page(
+        {400},
+        rb"\AQueue is full",
         "The queue of Make is full: let the scenario run more often, then replay the dead letters.",
     ),
-    (
-        frozenset({410}),
-        re.compile(rb"There is no scenario listening for this webhook"),
+    _page(
+        {410},
+        rb"There is no scenario listening for this webhook",
         "The scenario of Make is off: switch it on, then enable the webhook.",
     ),
     # ngrok, frp and localtunnel. frp says the same of a receiver that does not run, or takes too long.
-    (
-        frozenset({404}),
-        re.compile(rb"ERR_NGROK_3200|Faithfully yours, frp\.|\A404\Z"),
-        (
-            "If a tunnel leads there, it is closed, or nothing listens at its end: start that. If the tunnel "
-            "has a new URL then, register that."
-        ),
+    _page(
+        {404},
+        rb"ERR_NGROK_3200|Faithfully yours, frp\.|\A404\Z",
+        "If a tunnel leads there, it is closed, or nothing listens at its end: start that. If the tunnel "
+        "has a new URL then, register that.",
     ),
     # Express, and so n8n, Node-RED and NestJS.
-    (
-        frozenset({404}),
-        re.compile(rb"Cannot POST /"),
-        (
-            "It has no route for POST at this path, as n8n while it starts. In Node-RED: deploy the flow, "
-            "with POST in http in."
-        ),
+    _page(
+        {404},
+        rb"Cannot POST /",
+        "It has no route for POST at this path, as n8n while it starts. In Node-RED: deploy the flow, "
+        "with POST in http in.",
     ),
     # Traefik knows no route to a container that does not run. Go's own servers say the same.
-    (
-        frozenset({404}),
-        re.compile(rb"\A404 page not found\s*\Z"),
+    _page(
+        {404},
+        rb"\A404 page not found\s*\Z",
         "It has no such path, or Traefik has no route to it: correct the URL, or start it.",
     ),
 )
