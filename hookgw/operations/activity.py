@@ -108,21 +108,6 @@ class Activity:
             total = sum_of((total, one.counts))
         return total
 
-    def by_minute(self, count: int) -> list[Counts]:
-        """Return the counts of the last minutes, the oldest first."""
-        now = self._clock.wall()
-        found = [Counts() for _ in range(count)]
-        for one in reversed(self._minutes):
-            place = int((now - one.at) // _MINUTE)
-            if place >= count:
-                break
-            if place >= 0:
-                old = found[count - 1 - place]
-                found[count - 1 - place] = sum_of((old, one.counts))
-        # The minute that has not ended.
-        found[-1] = sum_of((found[-1], Counts(*self._totals()) - self._at_minute))
-        return found
-
 
 def sum_of(counts: Iterable[Counts]) -> Counts:
     return Counts(*map(sum, zip(Counts(), *counts, strict=True)))

@@ -37,7 +37,7 @@ from hookgw.records.problems import Problem
 from hookgw.webhooks.auto_disable import AutoDisable
 
 _AT_ONCE = 200
-_HOUR, _MINUTES = 3_600, 60
+_HOUR = 3_600
 
 
 class SendMessage(Protocol):
@@ -49,14 +49,12 @@ class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which lanes to report.
 
     Attributes:
-        instance: only lanes of its webhooks.
         most: how many at most, the most urgent first; ``None`` for all, in no order.
         among: only lanes of these instances' webhooks; ``None`` for all.
         filter: only those that it has.
         sort: the order of these, see :func:`first_lanes`.
     """
 
-    instance: str | None = None
     most: int | None = None
     among: tuple[str, ...] | None = None
     filter: LaneFilter = LaneFilter()
@@ -162,22 +160,14 @@ class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scope of the overview.
 
     Attributes:
-        instance: ``None`` for everything.
         most: how many problems.
         counts_instances: whether ``held`` and ``open`` are wanted.
         among: only these instances; ``None`` for everything.
     """
 
-    instance: str | None = None
     most: int = 20
     counts_instances: bool = False
     among: tuple[str, ...] | None = None
-
-
-def among(asked: LanesAsked | OverviewAsked) -> tuple[str, ...] | None:
-    """Return the instances that a question is about; ``None`` for all."""
-    # A node of an earlier version asks with ``instance``.
-    return asked.among if asked.instance is None else (asked.instance,)
 
 
 class OverviewPart(msgspec.Struct, frozen=True):
@@ -185,8 +175,6 @@ class OverviewPart(msgspec.Struct, frozen=True):
 
     Attributes:
         periods: the counts of the last minute, hour and day.
-        minutes: delivered and dead deliveries, in each minute of the last hour. Nodes of an earlier version
-            cannot read a part without them.
         system, webhooks, instances: its problems.
         started: in seconds since the epoch.
         held: how many instances it has.
@@ -203,7 +191,6 @@ class OverviewPart(msgspec.Struct, frozen=True):
     held: int = 0
     open: int = 0
     codes: int = 0
-    minutes: list[tuple[int, int]] = []
 
 
 class ResendAsked(msgspec.Struct, frozen=True):
@@ -231,6 +218,10 @@ class ResendPart(msgspec.Struct, frozen=True):
     done: list[str]
 
 
+SentSentence = tuple[str, str, dict[str, Any]]
+"""The id, the template and the values of a sentence."""
+
+
 class CancelAsked(msgspec.Struct, frozen=True):
     """A delivery with its lane on another node than its instance; the asking node has checked the actor."""
 
@@ -244,12 +235,10 @@ class CancelPart(msgspec.Struct, frozen=True):
 
     Attributes:
         is_settled: whether it is settled, so that there is nothing to retry.
-        ids: of the sentences, with their templates and values.
     """
 
-    refused: list[str] = []
+    refused: list[SentSentence] = []
     is_settled: bool = False
-    ids: list[tuple[str, str, dict[str, Any]]] = []
 
 
 class ReportsAsked(msgspec.Struct, frozen=True):
@@ -292,19 +281,16 @@ class SendAsked(msgspec.Struct, frozen=True):
 class SendPart(msgspec.Struct, frozen=True):
     """Why the message was not sent, in sentences; none if it was. ``None`` if the node lacks the instance."""
 
-    refused: list[str] | None = None
-    ids: list[tuple[str, str, dict[str, Any]]] = []
+    refused: list[SentSentence] | None = None
 
 
-def _sent(sentences: Iterable[Sentence]) -> list[tuple[str, str, dict[str, Any]]]:
+def _sent(sentences: Iterable[Sentence]) -> list[SentSentence]:
     return [(one.id, one.template, one.values) for one in sentences]
 
 
-def received(part: CancelPart | SendPart) -> list[Sentence | str]:
-    """Return the sentences of another node, with their ids if it has sent them."""
-    if len(part.ids) != len(part.refused or ()):
-        return [*(part.refused or ())]  # a node of an earlier version
-    return [Sentence(id_, template, **values) for id_, template, values in part.ids]
+def received(sentences: Iterable[SentSentence]) -> list[Sentence]:
+    """Return the sentences of another node."""
+    return [Sentence(id_, template, **values) for id_, template, values in sentences]
 
 
 LANES = Question("lanes", LanesAsked, LanesPart)
@@ -362,9 +348,8 @@ class NodeReports(Collaborator):
         """Report the lanes that have work, or had some recently."""
         found: list[ReportedLane] = []
         has, skips_idle = asked.filter.has, asked.filter.skips_idle
-        names = among(asked)
-        if names is not None:
-            for number, name in enumerate(names):
+        if asked.among is not None:
+            for number, name in enumerate(asked.among):
                 if number % _AT_ONCE == _AT_ONCE - 1:
                     await trio.lowlevel.checkpoint()
                 for registration in self._registry.of_instance(name):
@@ -431,7 +416,6 @@ class NodeReports(Collaborator):
 
     async def overview(self, asked: OverviewAsked) -> OverviewPart:
         activity, held, is_open = self._activity, 0, 0
-        names = among(asked)
         for number, one in enumerate(self._instances.all() if asked.counts_instances else ()):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
@@ -440,15 +424,14 @@ class NodeReports(Collaborator):
                 is_open += self._instances.connection_state(one.name) is ConnectionState.OPEN
         return OverviewPart(
             periods=[activity.last_minute(), activity.since(_HOUR), activity.since(DAY)],
-            minutes=[(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)],
-            system=self._problems.of_system() if names is None else [],
-            webhooks=self._problems.of_webhooks(names, asked.most),
-            instances=await self._problems.of_instances(names, asked.most),
+            system=self._problems.of_system() if asked.among is None else [],
+            webhooks=self._problems.of_webhooks(asked.among, asked.most),
+            instances=await self._problems.of_instances(asked.among, asked.most),
             version=__version__,
             started=self._started,
             held=held,
             open=is_open,
-            codes=len(self._instances.codes(names)),
+            codes=len(self._instances.codes(asked.among)),
         )
 
     async def resend(self, asked: ResendAsked) -> ResendPart:
@@ -469,11 +452,7 @@ class NodeReports(Collaborator):
             try:
                 await self._deliveries.cancel_one(asked.instance, asked.delivery)
             except HookgwError as error:
-                return CancelPart(
-                    [*map(str, error.messages)],
-                    is_settled=isinstance(error, Conflict),
-                    ids=_sent(error.messages),
-                )
+                return CancelPart(_sent(error.messages), is_settled=isinstance(error, Conflict))
         return CancelPart()
 
     async def send(self, asked: SendAsked) -> SendPart:
@@ -484,7 +463,7 @@ class NodeReports(Collaborator):
             try:
                 await self._send_message(asked.instance, message, key=asked.key)
             except HookgwError as error:
-                return SendPart([*map(str, error.messages)], ids=_sent(error.messages))
+                return SendPart(_sent(error.messages))
         return SendPart([])
 
     async def take_reports(self, asked: ReportsAsked) -> ReportsPart:

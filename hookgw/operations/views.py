@@ -201,17 +201,12 @@ class Views(Collaborator):
             only: which of them.
             sort: see :func:`first_lanes`; by default, the most urgent come first.
         """
-        one = among[0] if among is not None and len(among) == 1 else None
-        gathered = await self.nodes.ask(LANES, LanesAsked(one, most, among, only, sort), instances=among)
-        if among is not None:  # a node of an earlier version knows one instance, or all
-            names = frozenset(among)
-            for part in gathered.parts.values():
-                part.lanes[:] = [lane for lane in part.lanes if lane.instance in names]
+        gathered = await self.nodes.ask(LANES, LanesAsked(most, among, only, sort), instances=among)
         now = self._clock.steady()
         found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
         if most is not None:
             of_node = {id(lane): name for name, lane in found}
-            lanes = first_lanes((lane for _, lane in found if only.has(lane)), sort, most)
+            lanes = first_lanes([lane for _, lane in found], sort, most)
             found = [(of_node[id(lane)], lane) for lane in lanes]
         return Lanes(found, sum(part.count for part in gathered.parts.values()), gathered.silent)
 
@@ -273,12 +268,9 @@ class Views(Collaborator):
         """
         node = self.nodes.node
         shows_nodes = node.is_shared and among is None
-        one = among[0] if among is not None and len(among) == 1 else None
-        asked = OverviewAsked(one, most, counts_instances=shows_nodes, among=among)
+        asked = OverviewAsked(most, counts_instances=shows_nodes, among=among)
         gathered = await self.nodes.ask(OVERVIEW, asked, instances=among)
         parts = list(gathered.parts.values())
-        if among is not None:  # a node of an earlier version knows one instance, or all
-            parts = [_about(part, frozenset(among)) for part in parts]
         webhooks = heapq.nsmallest(
             most, chain.from_iterable(part.webhooks for part in parts), key=lambda one: one.since or 0.0
         )
@@ -385,7 +377,7 @@ class Views(Collaborator):
                 instance=instance,
             )
         if part.refused:
-            raise Unavailable(*received(part))
+            raise Unavailable(*received(part.refused))
 
     async def resend(
         self, deliveries: Sequence[tuple[str, str]], *, without_global: bool
@@ -432,7 +424,7 @@ class Views(Collaborator):
             raise elsewhere
         for part in gathered.parts.values():
             if part.refused:
-                raise (Conflict if part.is_settled else Unavailable)(*received(part))
+                raise (Conflict if part.is_settled else Unavailable)(*received(part.refused))
         return (await self._history.find(instance, found.id)).summary
 
     async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:
@@ -452,15 +444,6 @@ class Views(Collaborator):
             signs = await quiet.take_for_others()
             await self.nodes.ask(SIGNS, SignsAsked([*signs.values()]), instances=signs)
             await trio.sleep(PASS_ON_EVERY)
-
-
-def _about(part: OverviewPart, names: Collection[str]) -> OverviewPart:
-    return msgspec.structs.replace(
-        part,
-        system=[],
-        webhooks=[one for one in part.webhooks if one.instance in names],
-        instances=[one for one in part.instances if one.instance in names],
-    )
 
 
 def _in_time(part: LanesPart, now: float) -> Iterable[ReportedLane]:
