@@ -395,6 +395,10 @@ class Jobs:
     def unfinished(self) -> list[Job]:
         return [running.job for running in self._running.values()]
 
+    def taken_up(self) -> list[Job]:
+        """Return the jobs that run, and that an earlier process has left."""
+        return [running.job for running in self._running.values() if running.is_resumed]
+
     def parking(self, registration: str) -> Job | None:
         """Return the newest stored job that parks a registration, if any."""
         found = (one.job for one in reversed(self._running.values()) if one.is_stored)

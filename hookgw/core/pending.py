@@ -119,12 +119,14 @@ class PendingDeliveries(Collaborator):
         )
 
     def startable(self, waiting: Iterable[LaneBacklog], held: Collection[str]) -> list[tuple[str, int]]:
-        """Return the lanes that start at once; the lanes that a job pauses are started at its end.
+        """Return the lanes that start at once.
+
+        The lanes that a job of an earlier process pauses are started at its end.
 
         Lanes of the registrations in ``held`` do not start either.
         """
         registrations, lanes = set(held), set()
-        for job in self._jobs.unfinished():
+        for job in self._jobs.taken_up():
             for registration_id in job.registrations:
                 registration, lane = self._registry.registration(registration_id), None
                 # A cancellation pauses only the lane of its instance, if there is one. An event for a lane

@@ -16,6 +16,7 @@ from tests.gateway.fleet.test_two_nodes import settings_of, settled
 from tests.public.app import open_gateway
 from tests.public.kernel import StorageUnavailable
 from tests.public.records import Job, JobKind
+from tests.public.store import LaneBacklog
 from tests.public.webhooks import parse_registration
 from tests.support.emits import parse_events
 from tests.support.ports import free_port
@@ -112,3 +113,48 @@ async def test_a_name_is_not_free_before_its_deletion_goes_on(
         async with open_gateway(settings, base=tmp_path, prepare=prepare) as gateway:
             await settled(gateway)
             assert not is_free
+
+
+async def test_lanes_start_beside_an_erasure_that_begins_while_their_node_takes_them_up(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a job that an earlier process has left starts them at its end."""
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    settings = settings_of(postgres, schema, "a", free_port())
+    has_begun, may_go_on = trio.Event(), trio.Event()
+
+    def prepare(gateway: Gateway) -> None:
+        pending_lanes, find_concerned = gateway.store.pending_lanes, gateway.store.find_concerned
+
+        async def read_and_erase(registration: str | None = None) -> list[LaneBacklog]:
+            found = await pending_lanes(registration)
+            if not has_begun.is_set():
+                has_begun.set()
+                await gateway.erasures.erase("shop", ANA)
+            return found
+
+        async def find(*given: Any, **more: Any) -> Any:
+            await may_go_on.wait()
+            return await find_concerned(*given, **more)
+
+        gateway.store.pending_lanes = read_and_erase  # type: ignore[method-assign]
+        gateway.store.find_concerned = find  # type: ignore[method-assign]
+
+    with trio.fail_after(60):
+        async with open_receiver() as receiver:
+            async with open_gateway(settings, base=tmp_path) as gateway:
+                await settled(gateway)
+                await gateway.instances.create("shop")
+                change, _ = parse_registration({"url": receiver.url}, gateway.catalog)
+                await gateway.registrations.set("shop", "default", change)
+                await gateway.registrations.pause("shop")
+                events = msgspec.json.encode([{"event": "CALL", "data": {}, "id": f"e{n}"} for n in range(2)])
+                batch = parse_events(events, "shop", gateway.catalog, now=gateway.clock.wall())
+                await gateway.events.accept(batch.events)
+            async with open_gateway(settings, base=tmp_path, prepare=prepare) as gateway:
+                await has_begun.wait()
+                await settled(gateway)
+                await gateway.registrations.resume("shop")
+                may_go_on.set()
+                await receiver.wait_for(2)
+                assert receiver.ids == ["e0", "e1"]
