@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from hookgw.auth.rate_limit import RateLimits, TokenBucket
 from hookgw.kernel.errors import Forbidden
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import RIGHTS_OF_INSTANCE, Key, Limits, Principal
 
 CONFIGURED_KEY = "configuration"
@@ -143,21 +144,18 @@ class Keyring:
                 del self._holders[key.hash]
 
     @contextmanager
-    def claiming(self, key: str) -> Iterator[str]:
+    def claiming(self, key: str, refusal: Sentence) -> Iterator[str]:
         """Reserve a new key within the block, in which the caller stores and adds it. Yield its hash.
 
         Raises:
-            Forbidden: the key exists, or another block reserves it.
+            Forbidden: with ``refusal``: the key exists, or another block reserves it.
         """
         key_hash = self.hash(key)
-        # Claimed as well as held: storing the key is async, and two instances could choose the same key
+        # Claimed as well as held: storing the key is async, and two callers could choose the same key
         # meanwhile.
         is_held = key_hash in self._holders or LIMITED + key_hash in self._holders
         if is_held or key_hash in self._claimed:
-            raise Forbidden.of(
-                "token.unusable",
-                "This token cannot be used. Choose another, or omit it to get a generated one.",
-            )
+            raise Forbidden(refusal)
         self._claimed.add(key_hash)
         try:
             yield key_hash

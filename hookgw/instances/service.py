@@ -26,6 +26,7 @@ from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
 from hookgw.kernel.randomness import random_hex
+from hookgw.kernel.sentences import Sentence
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.api_keys import DEFAULT_KEY, LEAST_VALUE, NO_LIMITS, Key, Limits
 from hookgw.records.connectors import ConnectionState, QRCode
@@ -192,7 +193,11 @@ class InstanceService(Collaborator):
                     id=former.id,
                 )
             # Claimed, so that no other instance gets the same chosen token during the write.
-            with self._keyring.claiming(key) as key_hash:
+            unusable = Sentence(
+                "token.unusable",
+                "This token cannot be used. Choose another, or omit it to get a generated one.",
+            )
+            with self._keyring.claiming(key, unusable) as key_hash:
                 now = self._clock.wall()
                 is_limited = limits.reach is not None or limits.rights is not None
                 first_key = Key(

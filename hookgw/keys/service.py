@@ -198,10 +198,6 @@ class KeyService(Collaborator):
             creator = maker.limits.creator
             key, is_limited = value or new_key(), reach is not None or words is not None
             self._check_room(scope, kept, creator, is_limited)
-            if value is not None and self._keyring.find(value) is not None:
-                raise Forbidden.of(
-                    "key.value_unusable", "This value cannot be used. Choose another, or omit it."
-                )
             made = Key(
                 name=name,
                 hash=self._keyring.hash(key, is_limited=is_limited),
@@ -222,13 +218,18 @@ class KeyService(Collaborator):
             _check_lifetime(made, maker.key, "cannot create a key")
             if not maker.principal.covers(made.principal(scope)):
                 raise Forbidden(_more_than(maker.principal, made.principal(scope)))
-            # On disk before it opens anything: a key that worked must not be gone after a crash.
-            await self._put(scope, (*kept, made))
+            # First: the value of an expired key may come again.
             self._keyring.remove(scope, (key for key in stored if key.is_expired(now)))
-            if scope is None:
-                self._keyring.add_global(made)
-            else:
-                self._keyring.add_instance(scope, [made])
+            unusable = Sentence(
+                "key.value_unusable", "This value cannot be used. Choose another, or omit it."
+            )
+            with self._keyring.claiming(key, unusable):
+                # On disk before it opens anything: a key that worked must not be gone after a crash.
+                await self._put(scope, (*kept, made))
+                if scope is None:
+                    self._keyring.add_global(made)
+                else:
+                    self._keyring.add_instance(scope, [made])
         expires = None if made.expires_at is None else rfc3339(made.expires_at)
         logger.info("key created", instance=scope, name=name, expires_at=expires, maker=maker.key.name)
         return made, key

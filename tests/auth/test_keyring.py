@@ -3,10 +3,11 @@
 import pytest
 
 from tests.public.auth import Keyring, RateLimits, new_key
-from tests.public.kernel import Forbidden
+from tests.public.kernel import Forbidden, Sentence
 from tests.public.records import Key, Principal, Right, Rights
 
 NOW = 1_000.0
+UNUSABLE = Sentence("token.unusable", "Choose another.")
 
 
 class Ring(Keyring):
@@ -142,17 +143,17 @@ def test_one_instance_neither_gets_nor_removes_the_key_of_another(ring: Ring) ->
 
 @pytest.mark.parametrize("key", ["the-global-key", "shop-key-1"])
 def test_an_existing_key_cannot_be_claimed(ring: Ring, key: str) -> None:
-    with pytest.raises(Forbidden, match="Choose another"), ring.claiming(key):
+    with pytest.raises(Forbidden, match="Choose another"), ring.claiming(key, UNUSABLE):
         pytest.fail("claimed")
 
 
 def test_a_key_is_claimed_by_one_at_a_time(ring: Ring) -> None:
-    with ring.claiming("fresh-key") as key_hash:
+    with ring.claiming("fresh-key", UNUSABLE) as key_hash:
         assert key_hash == ring.hash("fresh-key")
         assert ring.find("fresh-key") is None
-        with pytest.raises(Forbidden), ring.claiming("fresh-key"):
+        with pytest.raises(Forbidden), ring.claiming("fresh-key", UNUSABLE):
             pytest.fail("claimed twice")
-    with ring.claiming("fresh-key"):
+    with ring.claiming("fresh-key", UNUSABLE):
         pass
 
 

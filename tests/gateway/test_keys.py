@@ -441,3 +441,29 @@ async def test_changes_of_one_instance_wait_for_each_other(gateway: Gateway) -> 
             nursery.start_soon(make, gateway, "shop", f"k{number}", GatewayKit.key)
             nursery.start_soon(make, gateway, None, f"k{number}", GatewayKit.key)
     assert len(names(gateway, "shop")) == len(names(gateway, None)) == 11
+
+
+@pytest.mark.parametrize("other", ["key", "instance"])
+async def test_a_value_that_two_choose_at_once_is_one_key(gateway: Gateway, other: str) -> None:
+    await gateway.instances.create("cafe")
+    make = partial(gateway.keys.create, maker=everything(gateway), value="chosen-by-two-0123456789")
+    calls: list[Callable[[], Awaitable[object]]] = [
+        partial(make, "shop", "a"),
+        partial(make, "cafe", "b")
+        if other == "key"
+        else partial(gateway.instances.create, "bar", token="chosen-by-two-0123456789"),
+    ]
+    refused: list[Forbidden] = []
+
+    async def call(one: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await one()
+        except Forbidden as error:
+            refused.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for one in calls:
+            nursery.start_soon(call, one)
+    assert len(refused) == 1
+    stored = [key.name for one in gateway.instances.all() for key in gateway.keys.list(one.name)]
+    assert len(stored) == len(gateway.instances.all()) + ("a" in stored or "b" in stored)
