@@ -377,22 +377,29 @@ class InstanceService(Collaborator):
     async def start_connected(self, concerns: Callable[[str], bool] = lambda _: True) -> None:
         """Start the connectors that ran when the process ended, if ``concerns`` accepts their instances."""
         known = set(self._connectors.names())
-        for instance in self._registry.instances():
-            if instance.disconnection is not None and concerns(instance.name):
-                self._states.restore(instance.name, instance.disconnection)
-            if not instance.connected or not concerns(instance.name):
+        for name in [one.name for one in self._registry.instances() if concerns(one.name)]:
+            # As it is now: it may be changed, or deleted, while the token of an earlier one is stored.
+            instance = self._registry.find_instance(name)
+            if instance is not None and instance.disconnection is not None:
+                self._states.restore(name, instance.disconnection)
+            if instance is None or not instance.connected:
                 continue
-            if instance.integration in known:
-                try:
-                    # An update may have brought the connector its method `ingest`.
-                    instance = await self.store_connected(instance)
-                except StorageUnavailable as error:
-                    logger.warning("no ingestUrl made", instance=instance.name, reason=str(error))
+            if instance.integration not in known:
+                logger.warning("no such connector", instance=name, connector=instance.integration)
+                continue
+            if self._with_token(instance) is not instance:
+                # An update has brought the connector its method `ingest`.
+                async with self._registry.changing(name):
+                    instance = self._registry.find_instance(name)
+                    if instance is None or not instance.connected:
+                        continue
+                    try:
+                        instance = await self.store_connected(instance)
+                    except StorageUnavailable as error:
+                        logger.warning("no ingestUrl made", instance=name, reason=str(error))
                 # The write ends also if the start is cancelled; the connectors' task has ended by then.
                 await trio.lowlevel.checkpoint_if_cancelled()
-                self._connectors.start(instance)
-            else:
-                logger.warning("no such connector", instance=instance.name, connector=instance.integration)
+            self._connectors.start(instance)
 
     @completes
     async def change_options(

@@ -301,6 +301,39 @@ async def test_connected_instances_are_connected_again_after_a_restart(tmp_path:
         assert again.session("on").options == {"n": "on"}
 
 
+@pytest.mark.parametrize("change", ["logout", "delete", "change_tags"])
+async def test_a_start_takes_each_instance_as_it_is_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """The connector takes requests since an update: a start stores a token for each, and calls may come."""
+    async with open_kit(tmp_path, plugins={"fake": FakeConnector(without=["ingest"])}) as kit:
+        for name in ("first", "second"):
+            await kit.gateway.instances.create(name, integration="fake")
+            await kit.gateway.instances.connect(name)
+    start, put, services = InstanceService.start_connected, Registry.put_instance, []
+
+    async def start_connected(self: InstanceService, *given: Any) -> None:
+        services.append(self)
+        await start(self, *given)
+
+    async def put_instance(self: Registry, instance: Instance, *more: Any) -> None:
+        await put(self, instance, *more)
+        if instance.name == "first" and len(services) == 1:
+            service = services.pop()
+            await getattr(service, change)("second", *([{"tenant": "acme"}] if "tags" in change else []))
+
+    monkeypatch.setattr(InstanceService, "start_connected", start_connected)
+    monkeypatch.setattr(Registry, "put_instance", put_instance)
+    updated = FakeConnector()
+    async with open_kit(tmp_path, plugins={"fake": updated}) as kit:
+        await kit.settled()
+        found = kit.gateway.instances.find("second")
+        assert (found is None) is (change == "delete")
+        assert found is None or found.connected is updated.is_running("second") is (change == "change_tags")
+        assert change != "change_tags" or (found and found.tags == {"tenant": "acme"} and found.ingest_token)
+        assert updated.is_running("first")
+
+
 async def problems_of(kit: GatewayKit) -> list[str]:
     return [problem.why for problem in (await kit.gateway.views.overview(None, 10)).problems]
 
@@ -384,7 +417,7 @@ async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by seed 44873 of the simulator: the process ended with an error."""
-    async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
+    async with open_kit(tmp_path, plugins={"fake": FakeConnector(without=["ingest"])}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
         await kit.gateway.instances.connect("shop")
     store_connected = InstanceService.store_connected
