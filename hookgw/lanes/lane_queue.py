@@ -297,8 +297,8 @@ class LaneQueue:
 
     async def recount(self, cannot_read: CannotRead) -> None:
         """Count how many deliveries are pending on disk, once everything requested before is written."""
-        before = self._appended
         await self._outbox.flush()
+        before = self._appended
         count = await retry_until_readable(partial(self._outbox.count_pending, self._lane), cannot_read)
         # The count may lack what was appended meanwhile. Rather too many: a lane without a backlog is idle.
         self.backlog = count + self._appended - before

@@ -539,6 +539,20 @@ async def test_a_count_lacks_nothing_that_is_appended_meanwhile() -> None:
     assert world.sender.order == [finished.event.id]
 
 
+async def test_a_count_has_what_is_written_before_it_once() -> None:
+    world = World()
+    async with running(world) as lane:
+        lane.pause()
+        await quiet()
+        world.outbox.may_flush = trio.Event()
+        lane.recount()
+        await quiet(1)
+        lane.offer(*world.outbox.add(1))
+        world.outbox.may_flush.set()
+        await quiet(1)
+        assert lane.statistics().backlog == 1
+
+
 async def test_stop_ends_a_lane_that_has_not_begun() -> None:
     world = World()
     lane = make_lane(world)
