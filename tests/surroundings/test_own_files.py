@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import hookgw
+from tests.public.plugins import first_party_folder
 from tests.surroundings.surrounded import surrounded
 
 pytestmark = pytest.mark.process
@@ -14,8 +15,11 @@ pytestmark = pytest.mark.process
 
 def test_pages_are_shown_after_the_files_of_the_program_are_gone(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    package = Path(hookgw.__file__).parent
-    shutil.copytree(package, program / "hookgw", ignore=shutil.ignore_patterns("__pycache__"))
+    package, plugins = Path(hookgw.__file__).parent, first_party_folder()
+    assert plugins is not None
+    without = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(package, program / "hookgw", ignore=without)
+    shutil.copytree(plugins, program / "hookgw" / "_first_party", ignore=without, dirs_exist_ok=True)
     with surrounded(tmp_path, env={"PYTHONPATH": str(program)}) as gateway:
         gateway.wait_ready()
         shutil.rmtree(program)
