@@ -13,6 +13,7 @@ from tests.api.test_app import shape_of
 from tests.public.core import OUT_OF_REACH
 from tests.public.records import DeliverySelection, Job, JobKind
 from tests.public.web import AppApplication as Application
+from tests.support.waits import until
 
 URL = "http://127.0.0.1:9/hook"
 EVENT = {"event": "MESSAGES_UPSERT", "data": {"secret": "what they wrote"}}
@@ -384,6 +385,7 @@ async def test_a_long_poll_and_a_stream_end_when_the_instance_leaves_the_reach(
     monkeypatch.setattr(pull, "LOOK_EVERY", 1.0)
     client.event_hooks = {}  # they read a stream as one response
     await client.post("/webhook/set/acme1/crm", json={"url": "pull:"})
+    webhook = gateway.pulls.find("acme1", "crm")
     key = as_(await make(client, **ACME, rights=["receive"]))
     answers: list[httpx.Response] = []
 
@@ -403,7 +405,7 @@ async def test_a_long_poll_and_a_stream_end_when_the_instance_leaves_the_reach(
         with trio.fail_after(40):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait)
-                await trio.sleep(0.5)
+                await until(lambda: (fetched := gateway.pulls.fetched(webhook)) and fetched.waits)
                 await client.patch("/instance/tags/acme1", json={"tags": {}})
                 await client.post("/event/emit/acme1", json={**EVENT, "id": f"later-{wait.__name__}"})
     assert (answers[0].status_code, shape_of(answers[0])) == (403, [OUT_OF_REACH])

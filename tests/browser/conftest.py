@@ -7,10 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, expect, sync_playwright
 
 from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving
 
+expect.set_options(timeout=20_000)  # also where a file runs alone
 LOCALE, TIME_ZONE = "en-GB", "Europe/Lisbon"
 NewPage = Callable[..., Page]
 

@@ -12,7 +12,6 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import NewPage, log_in
 from tests.support.gateway_process import ReceiverProcess, Server
 
-expect.set_options(timeout=20_000)
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
 CUSTOMER = "5511988887777"
 ARABIC = "محمد عبد الله"
