@@ -28,6 +28,8 @@ from hookgw.store.sqlite.transaction import Transaction
 
 WALK_EVERY = 3600.0
 """Seconds between two walks."""
+FIRST_AFTER = 600.0
+"""Seconds from a start to the first walk: hookgw may not run for an hour at a time."""
 FEW_NAMES = 1_000
 """With no more names than this, there is no walk."""
 # How many rows are looked at, and names removed, in one turn; and the rest between two turns, in seconds.
@@ -89,14 +91,14 @@ class NamePruning:
     ) -> None:
         self._commits = commits
         self._reader = reader
-        self._walked_at = trio.current_time()
+        self._due_at = trio.current_time() + FIRST_AFTER
 
     async def prune_if_due(self) -> int:
         """Remove names that no row refers to, unless that was done not long ago; return how many."""
         now = trio.current_time()
-        if now < self._walked_at + WALK_EVERY or await self._reader.run(_count) <= FEW_NAMES:
+        if now < self._due_at or await self._reader.run(_count) <= FEW_NAMES:
             return 0
-        self._walked_at = now
+        self._due_at = now + WALK_EVERY
         return await self.prune()
 
     async def prune(self) -> int:

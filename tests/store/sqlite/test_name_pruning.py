@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from hookgw.store.sqlite import name_pruning
 from tests.public.records import LaneRule, Ordering
@@ -177,12 +178,12 @@ async def test_names_work_after_they_were_removed(path: Path, store: Store) -> N
     assert await store.resend("shop", seq, RULE) == "reg_1:0"
 
 
-async def test_a_walk_is_due_with_many_names_and_after_an_hour(
+async def test_a_walk_is_due_with_many_names(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(name_pruning, "FIRST_AFTER", 0)
     await store.append(to("a"))
     await finish(store)
-    monkeypatch.setattr(name_pruning, "WALK_EVERY", 0)
     await store.enforce_retention(before=9e9, limit=KEEP)
     assert len(names(path)) == 4
     monkeypatch.setattr(name_pruning, "FEW_NAMES", 3)
@@ -191,3 +192,23 @@ async def test_a_walk_is_due_with_many_names_and_after_an_hour(
     async with opened(path.with_name("other.db")) as other:
         assert await pruning_of(other).prune() == 0
     assert commits_of(store).failing is None
+
+
+async def test_walks_are_an_hour_apart_and_the_first_one_is_soon_after_a_start(
+    store: Store, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where hookgw starts again each half hour, names stayed forever."""
+    walks: list[float] = []
+
+    async def prune(self: NamePruning) -> int:
+        walks.append(trio.current_time())
+        return 0
+
+    monkeypatch.setattr(NamePruning, "prune", prune)
+    monkeypatch.setattr(name_pruning, "FEW_NAMES", 0)
+    await store.append(to("e1"))
+    pruning, start = pruning_of(store), trio.current_time()
+    for _ in range(100):
+        await pruning.prune_if_due()
+        mock_clock.jump(60)
+    assert [at - start for at in walks] == [600, 4_200]
