@@ -14,14 +14,13 @@ import msgspec
 from hookgw.connectors.errors import Unreachable
 from hookgw.connectors.json_values import number
 from hookgw.delivery.outcome import parse_retry_after
-from hookgw.kernel.errors import TooLarge
+from hookgw.kernel.errors import LONGEST_RETRY_AFTER, TooLarge
 from hookgw.kernel.masking import MASK
 from hookgw.records.connectors import MediaSink, Session
 
 REQUEST_TIMEOUT = 25.0
 """Seconds for a request; hookgw waits 30 s for a call of a connector."""
 _LARGEST_REFUSAL = 64 * 1024
-_LONGEST_WAIT = 100_000.0
 # Ids of the network stand in URLs: one of 60 KB, which somebody else has chosen, makes none.
 _NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL)
 
@@ -174,9 +173,12 @@ class NetworkClient:
 
 
 def retry_after_of(response: httpx.Response) -> float | None:
-    """Return the seconds that ``Retry-After`` asks for, as a number or a date; ``None`` without a wait."""
+    """Return the seconds that ``Retry-After`` asks for, as a number or a date, at most a day.
+
+    ``None`` without a wait.
+    """
     found = parse_retry_after(response.headers.get("retry-after"), time.time())
-    return found if found is not None and found < _LONGEST_WAIT else None
+    return None if found is None else min(found, LONGEST_RETRY_AFTER)
 
 
 def chunks_of(response: httpx.Response) -> AsyncGenerator[bytes, None]:

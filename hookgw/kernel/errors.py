@@ -12,6 +12,9 @@ from typing import Any, Self
 
 from hookgw.kernel.sentences import Sentence, sentence_of
 
+LONGEST_RETRY_AFTER = 86_400.0
+"""Seconds: a longer wait counts as this one. Without any, the network would be asked again at once."""
+
 
 class HookgwError(Exception):
     """Base of all errors that are shown to a person.
@@ -158,7 +161,7 @@ class NetworkRefused(HookgwError):
         status: of the response. 429 with ``retry_after`` tells the caller to try again later; hookgw never
             waits for minutes itself. Only 4xx and 5xx statuses are taken over, but not 401 and 407, which
             would tell the caller that its own key is wrong; anything else becomes 502.
-        retry_after: seconds to wait before a retry, if the network said so.
+        retry_after: seconds to wait before a retry, if the network said so; at most a day.
         unknown_numbers: numbers of the call that nobody has on the network, each with the id that its account
             would have. The response shows them before the reason.
 
@@ -180,7 +183,7 @@ class NetworkRefused(HookgwError):
         super().__init__(reason)
         self.code = code
         self.unknown_numbers = dict(unknown_numbers or {})
-        self.retry_after = retry_after
+        self.retry_after = None if retry_after is None else min(retry_after, LONGEST_RETRY_AFTER)
         if status in _TAKEN_OVER:
             self.status = HTTPStatus(status)
 

@@ -18,6 +18,7 @@ from hookgw.connectors import (
     REQUEST_TIMEOUT,
     NetworkClient,
     Unreachable,
+    any_number,
     mapping,
     read_file,
     retry_after_of,
@@ -209,7 +210,7 @@ def _client_path(parts: tuple[str, ...]) -> str:
 
 
 def _retry_after(response: httpx.Response, body: Mapping[str, Any]) -> float | None:
-    milliseconds = body.get("retry_after_ms")
-    if isinstance(milliseconds, int | float) and 0 <= milliseconds <= 86_400_000:
+    milliseconds = any_number(body.get("retry_after_ms"))
+    if milliseconds is not None and milliseconds >= 0:
         return milliseconds / 1000
     return retry_after_of(response)

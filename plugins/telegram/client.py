@@ -18,7 +18,15 @@ import httpx
 import msgspec
 
 from hookgw import NetworkRefused, NotFound, Sentence, Session
-from hookgw.connectors import NetworkClient, Unreachable, mapping, read_file, retry_after_of, text
+from hookgw.connectors import (
+    NetworkClient,
+    Unreachable,
+    any_number,
+    mapping,
+    read_file,
+    retry_after_of,
+    text,
+)
 from hookgw.connectors import Refused as KitRefused
 
 from .fields import identifier
@@ -28,7 +36,6 @@ REQUEST_TIMEOUT = 20.0
 FILE_TIMEOUT = 25.0
 """Seconds for an upload, within the 30 that hookgw gives a call; and for each part of a download."""
 _LONGEST_REASON = 300
-_LONGEST_WAIT = 86_400
 _MASK = "********"
 _TOKEN_IN_PATH = re.compile(r"(/bot[0-9]{1,20}:)[A-Za-z0-9_-]+")
 # "photos/file_1.jpg". A local server with --local says where on its own disk a file is: "/var/lib/…".
@@ -211,9 +218,9 @@ def _form(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _retry_after(response: httpx.Response, parameters: Mapping[str, Any], code: int) -> float | None:
-    seconds = parameters.get("retry_after")
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _LONGEST_WAIT:
-        return float(seconds)
+    seconds = any_number(parameters.get("retry_after"))
+    if seconds is not None and seconds >= 0:
+        return seconds
     header = retry_after_of(response)
     return 1.0 if header is None and code == HTTPStatus.TOO_MANY_REQUESTS else header
 

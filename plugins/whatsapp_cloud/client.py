@@ -175,7 +175,7 @@ def _retry_after(response: httpx.Response) -> float | None:
     minutes = [
         found
         for limit in chain.from_iterable(map(items, usage.values()))
-        if (found := number(limit.get("estimated_time_to_regain_access"))) is not None and found <= 1440
+        if (found := number(limit.get("estimated_time_to_regain_access"))) is not None
     ]
     longest = max(minutes, default=0)
     return longest * 60.0 if longest else None

@@ -62,12 +62,18 @@ async def test_an_answer_of_another_form_is_none(server: Receiver, client: Clien
         await client.request_json("GET", server.url)
 
 
-async def test_a_refusal_has_the_server_s_words_and_no_secret(server: Receiver, client: Client) -> None:
-    server.will(answer(429, '{"error": "not with secret"}', headers=[("retry-after", "7")]))
+# A longer wait is as good as a day: none at all would have the server asked again at once.
+@pytest.mark.parametrize(
+    ("asked", "wait"), [("7", 7), ("90000", 86_400), ("9" * 400, 86_400), ("soon", None)]
+)
+async def test_a_refusal_has_the_server_s_words_and_no_secret(
+    server: Receiver, client: Client, asked: str, wait: float | None
+) -> None:
+    server.will(answer(429, '{"error": "not with secret"}', headers=[("retry-after", asked)]))
     with pytest.raises(Refused) as caught:
         await client.request_json("GET", server.url)
     refused = caught.value
-    assert (str(refused), refused.remote_status, refused.retry_after) == ("not with ********", 429, 7)
+    assert (str(refused), refused.remote_status, refused.retry_after) == ("not with ********", 429, wait)
 
 
 async def test_redirects_are_not_followed_with_the_key(server: Receiver, client: Client) -> None:
@@ -153,7 +159,7 @@ async def test_a_file_that_breaks_off_is_unreachable(server: Receiver, client: C
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [(None, None), ("5", 5.0), ("0", 0.0), ("99999", 99999.0), ("100000", None), ("-1", None), ("x", None)],
+    [(None, None), ("5", 5.0), ("0", 0.0), ("86400", 86_400), ("86401", 86_400), ("-1", None), ("x", None)],
 )
 def test_retry_after(value: str | None, seconds: float | None) -> None:
     headers = {} if value is None else {"retry-after": value}

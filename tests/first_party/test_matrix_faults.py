@@ -262,6 +262,8 @@ async def test_refused_sends(homeserver: Homeserver, session: FakeSession) -> No
         text = TextMessage(number=ROOM, text="hello")
         for answer, status, wait in (
             (refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=2500), 429, 2.5),
+            (refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=90_000_000), 429, 86_400),
+            (refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=-1), 429, None),
             (refusal(403, "M_FORBIDDEN"), 403, None),
             (refusal(401, "M_UNKNOWN_TOKEN"), 409, None),
             (refusal(500, "M_UNKNOWN"), 502, None),

@@ -296,6 +296,8 @@ async def test_a_group_that_has_become_a_supergroup(world: World) -> None:
     ("fault", "status", "retry_after", "sentence"),
     [
         (refusing(429, "Too Many Requests: retry after 9", retry_after=9), 429, 9, "Too Many Requests"),
+        (refusing(429, "Too Many Requests", retry_after=90_000), 429, 86_400, "Too Many Requests"),
+        (refusing(429, "Too Many Requests", retry_after=-1), 429, 1, "Too Many Requests"),
         (refusing(403, "Forbidden: bot was blocked by the user"), 403, None, "bot was blocked by the user"),
         (refusing(400, "Bad Request: chat not found"), 400, None, "chat not found"),
         (refusing(500, "Internal Server Error: restart"), 502, None, "Internal Server Error"),

@@ -557,9 +557,10 @@ async def test_how_long_to_wait(graph: Graph, session: FakeSession) -> None:
     usage = {"102290129340398": [{"type": "messaging", "estimated_time_to_regain_access": 7}], "x": 3}
     for headers, wait in (
         ({"retry-after": "12"}, 12.0),
-        ({"retry-after": "Fri, 01 Jan 2027 00:00:00 GMT"}, 300.0),
-        ({"retry-after": "9" * 30}, 300.0),
+        ({"retry-after": "Thu, 01 Jan 2099 00:00:00 GMT"}, 86_400.0),
+        ({"retry-after": "9" * 30}, 86_400.0),
         ({"x-business-use-case-usage": json.dumps(usage)}, 420.0),
+        ({"x-business-use-case-usage": json.dumps(usage).replace("7", "9000")}, 86_400.0),
         ({"x-business-use-case-usage": "{"}, 300.0),
     ):
         graph.will("messages", refusal(80007, headers=headers))
