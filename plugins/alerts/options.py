@@ -210,19 +210,17 @@ def read_options(options: dict[str, Any]) -> Options:
     return found
 
 
-def read_rule(rule: dict[str, Any], options: Options) -> Rule:
-    """Return a rule that was entered in the dashboard. Raises ``ValueError`` as :func:`read_options`."""
-    found = msgspec.convert(rule, Rule, dec_hook=_duration)
-    check_rule(found, options, "")
-    return found
+def read_rule(rule: dict[str, Any]) -> Rule:
+    """Return a rule that was entered in the dashboard, whatever channels there are by now.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    return msgspec.convert(rule, Rule, dec_hook=_duration)
 
 
-def id_of(rule: dict[str, Any]) -> str:
-    """Return the id of a rule that was entered in the dashboard, whatever channels there are by now."""
-    return msgspec.convert(rule, Rule, dec_hook=_duration).id
-
-
-def check_rule(rule: Rule, options: Options, where: str) -> None:
+def check_rule(rule: Rule, options: Options, where: str = "") -> None:
+    """Raise ``ValueError`` as :func:`read_options` if a rule does not fit the channels, or is impossible."""
     for name in rule.to:
         if name not in options.channels:
             known = ", ".join(options.channels) or "none"

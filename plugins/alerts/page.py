@@ -13,7 +13,7 @@ from hookgw.kernel.language import gettext as _
 from hookgw.records.tags import tags_from
 from hookgw.site.formats import time_element
 
-from .options import On, id_of, read_rule
+from .options import On, check_rule, read_rule
 from .service import RULES, Alerts, state_of
 from .texts import describe, in_words
 
@@ -45,7 +45,11 @@ class Page:
             ),
             _("There are no channels: alerts.channels in the configuration has them."),
         )
-        mine = {rule.id for rule in options.rules}
+        in_file = ((rule, "", _("in the file")) for rule in options.rules)
+        of_page = (
+            (rule, reason, _button(f"remove:{rule.id}", _("Remove")))
+            for rule, reason in alerts.rules_of_dashboard(records)
+        )
         rules = _table(
             (_("On"), _("For"), _("Instances"), _("Tags"), _("To"), ""),
             (
@@ -54,10 +58,10 @@ class Page:
                     in_words(rule.wait),
                     ", ".join(rule.instances) or _("all"),
                     " ".join(f"{name}={value}" for name, value in rule.tags.items()) or _("any"),
-                    ", ".join(rule.to),
-                    _("in the file") if rule.id in mine else _button(f"remove:{rule.id}", _("Remove")),
+                    _("not in use: {reason}", reason=reason) if reason else ", ".join(rule.to),
+                    last,
                 )
-                for rule in alerts.rules(records)
+                for rule, reason, last in (*in_file, *of_page)
             ),
             _("There are no rules: nobody is told of anything."),
         )
@@ -112,7 +116,7 @@ class Page:
             return _("{channel} has the test.", channel=name)
         stored = list((await gateway.records.load()).get(RULES) or ())
         if what == "remove":
-            kept = [rule for rule in stored if id_of(rule) != name]
+            kept = [rule for rule in stored if read_rule(rule).id != name]
             await gateway.records.put({RULES: kept})
             return _("The rule is removed.")
         if what != "add":
@@ -128,7 +132,7 @@ class Page:
         if tags := form.get("tags", "").replace(",", " ").split():
             rule["tags"] = tags_from(tags)
         try:
-            read_rule(rule, alerts.options)
+            check_rule(read_rule(rule), alerts.options)
         except ValueError as error:
             raise Invalid.of(
                 "alerts.rule_refused", "{reason}.", reason=f"{str(error)[:1].upper()}{str(error)[1:]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from hookgw import Event, HookgwError, Invalid, PluginGateway, Problem, ProblemK
 from hookgw.records.registrations import GLOBAL_INSTANCE
 
 from .channels import Refused, send
-from .options import Rule, read_options, read_rule
+from .options import Rule, check_rule, read_options, read_rule
 from .texts import in_words
 from .watch import Line, Notice, State, advance, failed, lost_nodes
 
@@ -175,14 +175,32 @@ class Alerts:
     def rules(self, records: dict[str, Any]) -> list[Rule]:
         """Return the rules of the file, and those of the dashboard that still fit the channels."""
         found = [*self.options.rules]
-        for rule in records.get(RULES) or ():
-            try:
-                found.append(read_rule(rule, self.options))
-            except ValueError as error:
-                if (reason := str(error)) not in self._left_out:  # once: the rules are read at each look
-                    self._left_out.add(reason)
-                    logger.warning("a rule of the dashboard is left out", reason=reason)
+        for rule, reason in self.rules_of_dashboard(records):
+            if reason:
+                self._leave_out(reason)
+            else:
+                found.append(rule)
         return found
+
+    def rules_of_dashboard(self, records: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
+        """Yield the rules of the dashboard, each with why it is left out; an empty reason if it is not."""
+        for given in records.get(RULES) or ():
+            try:
+                rule = read_rule(given)
+            except ValueError as error:  # of another version
+                self._leave_out(str(error))
+                continue
+            try:
+                check_rule(rule, self.options)
+            except ValueError as error:
+                yield rule, str(error)
+            else:
+                yield rule, ""
+
+    def _leave_out(self, reason: str) -> None:
+        if reason not in self._left_out:  # once: the rules are read at each look
+            self._left_out.add(reason)
+            logger.warning("a rule of the dashboard is left out", reason=reason)
 
     async def test(self, gateway: PluginGateway, names: list[str]) -> dict[str, str | None]:
         """Send a test through channels, all by default; return why one has failed, or ``None``, by name."""

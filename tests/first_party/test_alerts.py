@@ -1,6 +1,7 @@
 """The plugin alerts in a gateway: who is told what, once, through restarts."""
 
 import json
+import re
 import smtplib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -355,6 +356,21 @@ async def test_a_rule_of_the_dashboard_lasts(
         assert await page.submit(gateway, {"do": f"remove:{rule}"}, 10) == "The rule is removed."
         assert await page.submit(gateway, {"do": "test:phone"}, 10) == "phone has the test."
     assert told(phone)[-1] == ("raised", "A test of hookgw's alerts")
+
+
+async def test_a_rule_whose_channel_is_gone_is_shown_with_the_reason(tmp_path: Path, phone: Receiver) -> None:
+    """It tells nobody: the page had no trace of it, and a new rule looked as if it were the first."""
+    async with alerting(tmp_path, phone) as kit:
+        gateway = kit.gateway.for_plugin("alerts")
+        rules = [{"on": on, "to": [to]} for on, to in (("disk", "mail"), ("webhook_failing", "phone"))]
+        await gateway.records.put({"rules": rules})
+        [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
+        shown = str(await page.render(gateway, {}, 10))
+        [row] = re.findall(r"<tr><td>disk</td>.*?</tr>", shown)
+        assert "there is no channel &#39;mail&#39;; the channels are: phone" in row
+        [rule] = re.findall("remove:([^']+)'", row)
+        assert await page.submit(gateway, {"do": f"remove:{rule}"}, 10) == "The rule is removed."
+        assert (await gateway.records.load())["rules"] == rules[1:]
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,26 @@ def test_a_translation_is_text_and_ends_as_its_text(language: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("language", "foreign"),
+    [
+        ("es", r"\w*[ãõçêôâ]\w*|\w*nh\w*|um|uma|em|com|ou|do|das|pelo|pela|após|no arquivo|qualquer|regras?"),
+        ("pt_BR", r"\w*[ñ¿¡]\w*|\w+ci[óo]n(?:es)?|el|los|las|del|un|una|con|y|hay|sin|al|cualquiera|reglas?"),
+    ],
+    ids=["es", "pt_BR"],
+)
+def test_a_translation_has_no_words_of_the_neighbouring_language(language: str, foreign: str) -> None:
+    # Not parts of what is written together: example.com, enviá-los, {com}.
+    word = re.compile(rf"(?<![\w./{{`-])(?:{foreign})(?![\w./}}`-]*\w)", re.IGNORECASE)
+    found = [
+        (translation, match[0])
+        for message in _entries(language)
+        for translation in filter(None, texts.strings_of(message))
+        if (match := word.search(translation))
+    ]
+    assert found == []
+
+
 @languages
 def test_files_are_as_the_tool_writes_them(language: str) -> None:
     """So that a translation changes its own lines only."""
