@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
-from hookgw.config.settings import UNIX
+from hookgw.config.values import UNIX
 
 # A provider gives one customer at least a /64, so single IPv6 addresses would not limit anyone.
 _CLIENT_BITS = 64

@@ -6,13 +6,16 @@ import base64
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
 
-from hookgw.config.settings import StorageSettings
 from hookgw.kernel.errors import StartError
 from hookgw.kernel.masking import repr_without
+
+if TYPE_CHECKING:
+    from hookgw.config.settings import StorageSettings
 
 logger = structlog.get_logger("hookgw.store")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -48,13 +48,14 @@ def read_settings(raw: Any, report: Report) -> Settings:
 
 def known_keys(section: type[Section] = Settings, path: str = "") -> Iterator[KeyInfo]:
     """Yield every key, without the sections themselves, in the order of the settings."""
+    kinds = get_type_hints(section)  # without the rules in them
     for field in msgspec.structs.fields(section):
-        below = join(path, field.encode_name)
-        if _is_section(field.type):
-            yield from known_keys(field.type, below)
+        below, kind = join(path, field.encode_name), kinds[field.name]
+        if _is_section(kind):
+            yield from known_keys(kind, below)
         else:
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-            yield KeyInfo(below, field.type, default)
+            yield KeyInfo(below, kind, default)
 
 
 def wanted(kind: Any) -> str:
@@ -66,7 +67,7 @@ def wanted(kind: Any) -> str:
         return f"a list, each item {wanted(get_args(kind)[0])}"
     if kind == dict[str, str]:
         return "a mapping of names to text"
-    if get_origin(kind) is types.UnionType:
+    if get_origin(kind) in (Union, types.UnionType):
         return " or ".join(wanted(part) for part in get_args(kind))
     return _WANTED.get(kind, "a mapping")
 
@@ -81,7 +82,8 @@ def _read_section(section: type[Section], raw: Any, path: str, report: Report) -
         if raw is not None:
             report(path, f"expected a mapping of keys, got {_shown(raw)}.")
         return section()
-    fields = {field.encode_name: field for field in msgspec.structs.fields(section)}
+    fields = {field.encode_name: field.name for field in msgspec.structs.fields(section)}
+    kinds = get_type_hints(section)
     for key in raw:
         if key in fields:
             continue
@@ -94,12 +96,12 @@ def _read_section(section: type[Section], raw: Any, path: str, report: Report) -
             hint = f"this key is unknown. Known here: {', '.join(fields)}."
         report(join(path, key), hint)
     values = {
-        field.name: value
+        field: value
         for name, field in fields.items()
         if name in raw
         # A mapping without keys is as a section without keys: all of them are commented out.
-        and not (raw[name] is None and get_origin(field.type) is dict)
-        and (value := _read(field.type, raw[name], join(path, name), report)) is not msgspec.UNSET
+        and not (raw[name] is None and get_origin(kinds[field]) is dict)
+        and (value := _read(kinds[field], raw[name], join(path, name), report)) is not msgspec.UNSET
     }
     return section(**values)
 

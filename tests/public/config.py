@@ -17,6 +17,7 @@ from hookgw.config.rules import *
 from hookgw.config.service_manager import *
 from hookgw.config.settings import *
 from hookgw.config.typed import *
+from hookgw.config.values import *
 from hookgw.config.yaml_reader import *
 from hookgw.config.yaml_writer import write_document as write_document
 
