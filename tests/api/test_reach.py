@@ -405,7 +405,7 @@ async def test_a_long_poll_and_a_stream_end_when_the_instance_leaves_the_reach(
         with trio.fail_after(40):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait)
-                await until(lambda: (fetched := gateway.pulls.fetched(webhook)) and fetched.waits)
+                await until(lambda: bool((fetched := gateway.pulls.fetched(webhook)) and fetched.waits))
                 await client.patch("/instance/tags/acme1", json={"tags": {}})
                 await client.post("/event/emit/acme1", json={**EVENT, "id": f"later-{wait.__name__}"})
     assert (answers[0].status_code, shape_of(answers[0])) == (403, [OUT_OF_REACH])
