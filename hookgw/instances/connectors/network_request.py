@@ -31,8 +31,12 @@ def answering() -> Iterator[None]:
         _request.reset(token)
 
 
+def is_answering() -> bool:
+    request = _request.get()
+    return request is not None and request.is_open
+
+
 def refuse_request(message: str, retry_after: float = 5.0) -> None:
     """Raise ``Unavailable`` if this task answers a request of the network."""
-    request = _request.get()
-    if request is not None and request.is_open:
+    if is_answering():
         raise Unavailable(message, retry_after=retry_after)

@@ -17,7 +17,7 @@ from hookgw.core.long_work import run_in_slices
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.instances.connectors.inbound_media import InboundMedia
-from hookgw.instances.connectors.network_request import refuse_request
+from hookgw.instances.connectors.network_request import is_answering, refuse_request
 from hookgw.instances.fields import SETTINGS
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Invalid, TooManyRequests, Unavailable
@@ -433,9 +433,10 @@ class ConnectorSession(Collaborator):
         data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
         try:
             await self.emit("CONNECTION_UPDATE", data)
-        except Unavailable:
-            # Only in a request of the network, which repeats it: the event must come then.
-            if self.state is state and self.closed is end:  # nothing newer was reported while this waited
+        except (Unavailable, trio.Cancelled):
+            # The network repeats a request that is refused or takes too long: the event must come then.
+            is_newest = self.state is state and self.closed is end  # nothing was reported while this waited
+            if is_answering() and is_newest:
                 self.state, self.closed = former, former_end
             raise
 

@@ -354,8 +354,9 @@ async def test_an_event_that_cannot_be_stored_is_for_the_network_to_repeat(
     assert (await world.emits()).status_code == 200
 
 
+@pytest.mark.parametrize("is_refused", [True, False])
 async def test_a_state_that_cannot_be_stored_is_reported_when_the_network_repeats_its_request(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, is_refused: bool
 ) -> None:
     async def close(session: Session, request: IngestRequest) -> IngestResponse:
         await session.set_state(ConnectionState.CLOSE, 401)
@@ -366,12 +367,17 @@ async def test_a_state_that_cannot_be_stored_is_reported_when_the_network_repeat
 
     async def accept_later(events: Any, **_: object) -> None:
         if refusals:
-            raise refusals.pop()
+            error = refusals.pop()
+            if is_refused:
+                raise error
+            await trio.sleep_forever()
         raised.extend((event.kind, event.data["state"]) for event in events)
 
     accepting(monkeypatch, world.connector.session("shop"), accept_later)
     world.answers_with(close)
-    repeatable(await world.post())
+    with monkeypatch.context() as patched:
+        patched.setattr(ingest, "INGEST_TIMEOUT", 60 if is_refused else 0.01)
+        repeatable(await world.post())
     assert world.gateway.instances.connection_state("shop") is ConnectionState.OPEN
     assert (await world.post()).status_code == 200
     assert raised == [("CONNECTION_UPDATE", "close")]
