@@ -60,7 +60,12 @@ class VisibleJobs:
         job = await self._gateway.jobs.find_everywhere(job_id)
         # One answer for a job of another instance and for none: ids are random, and nobody learns of others.
         if job is None or not self._may_see(principal, job):
-            raise NotFound.of("job.not_found", "There is no job {id!r}.", id=job_id[:64])
+            raise NotFound.of(
+                "job.not_found",
+                "There is no job {id!r}. A job is kept for a day, unless it ended within 2 s: "
+                "then the audit alone names it.",
+                id=job_id[:64],
+            )
         return job
 
     async def find_running(self, principal: Principal, job_id: str) -> Job:

@@ -123,6 +123,16 @@ async def test_a_replay(client: httpx.AsyncClient, hold: Hold) -> None:
     assert (await ended(client, replayed.json()["job"]))["state"] == "done"
 
 
+async def test_of_a_short_job_the_audit_alone_has_the_id(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/delivery/cancel/shop", json={})).json()["cancelled"] == 1
+    entries = (await client.get("/audit/list/shop", params={"action": "delivery.cancel"})).json()["entries"]
+    found = await client.get(f"/job/find/{entries[0]['details']['job']}")
+    assert found.status_code == 404
+    assert (
+        "unless it ended within 2 s: then the audit alone names it." in found.json()["response"]["message"][0]
+    )
+
+
 async def test_an_instance_key_sees_the_jobs_of_its_instance_alone(
     client: httpx.AsyncClient, gateway: Gateway, hold: Hold
 ) -> None:
