@@ -21,7 +21,7 @@ _GROUP = re.compile(r"[0-9]{18,40}|(?=.{24,40}$)[0-9]+-[0-9]+", re.ASCII)
 _LONGEST_SHOWN = 60
 
 
-def whatsapp_number_of(number: str) -> str:
+def whatsapp_number_of(number: str, where: str = "number") -> str:
     """Return the digits of a phone number that a person or a program wrote.
 
     It has its country code, 7 to 15 digits, and no zero before them. ``+``, spaces, ``-`` and brackets are
@@ -29,6 +29,7 @@ def whatsapp_number_of(number: str) -> str:
 
     Args:
         number: such as ``+55 (11) 98888-7777``.
+        where: the field that has it, for the error.
 
     Raises:
         Invalid: it is none; the sentence says why.
@@ -46,13 +47,14 @@ def whatsapp_number_of(number: str) -> str:
     shown = number if len(number) <= _LONGEST_SHOWN else f"{number[:_LONGEST_SHOWN]}…"
     raise Invalid.of(
         "number.not_phone",
-        "number: {number!r} is not a phone number; use 7 to 15 digits with the country code{why}.",
+        "{where}: {number!r} is not a phone number; use 7 to 15 digits with the country code{why}.",
+        where=where,
         number=shown,
         why=why,
     )
 
 
-def whatsapp_chat_of(number: str) -> str:
+def whatsapp_chat_of(number: str, where: str = "number") -> str:
     """Return the chat that a caller names with ``number``, as events have it in ``remoteJid``.
 
     Args:
@@ -60,21 +62,23 @@ def whatsapp_chat_of(number: str) -> str:
             digits or more, or at least 24 characters with a ``-``; or a chat of events. A person's id may end
             with ``@c.us``, and may name a device, which is left out. Chats that are no person's, such as
             ``…@lid``, are returned as they are, unchecked. An ``@`` before it, as in a mention, is left out.
+        where: the field that has it, for the error.
 
     Raises:
         Invalid: it is none of these; the sentence says why.
     """
     user, at, server = number.strip().removeprefix("@").partition("@")
     if not at:
-        return f"{user}@g.us" if _GROUP.fullmatch(user) else f"{whatsapp_number_of(user)}@{_PERSON}"
+        return f"{user}@g.us" if _GROUP.fullmatch(user) else f"{whatsapp_number_of(user, where)}@{_PERSON}"
     if server not in _PERSONS:
         return f"{user}@{server}"
     if (found := _USER.fullmatch(user)) is None:
         # The reason is that of the number in it.
-        whatsapp_number_of(user.partition(":")[0])
+        whatsapp_number_of(user.partition(":")[0], where)
         raise Invalid.of(
             "number.not_on_whatsapp",
-            "number: {number!r} is not a person on WhatsApp.",
+            "{where}: {number!r} is not a person on WhatsApp.",
+            where=where,
             number=number[:_LONGEST_SHOWN],
         )
     return f"{found[1]}@{_PERSON}"

@@ -186,7 +186,11 @@ class Evolution(kit.NetworkConnector[Receiver]):
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         client = self._connected(session)
-        body = {"number": recipient_of(key.remote_jid or number), "key": key_of(key), "text": text}
+        body = {
+            "number": recipient_of(key.remote_jid or number, "key.remoteJid"),
+            "key": key_of(key),
+            "text": text,
+        }
         await client.call("POST", "chat/updateMessage", body)
         data = kit.text_data(key_of(key), text, time.time())
         return {**data, "editedMessage": data["message"]}  # where Evolution API's own MESSAGES_EDITED has it
@@ -249,7 +253,10 @@ class Evolution(kit.NetworkConnector[Receiver]):
         return [one for one in answer if isinstance(one, dict) and isinstance(one.get("id"), str)]
 
     async def find_group(self, session: Session, group: str) -> dict[str, Any]:
-        client, query = self._connected(session), f"?groupJid={quote(recipient_of(group), safe='')}"
+        client, query = (
+            self._connected(session),
+            f"?groupJid={quote(recipient_of(group, 'groupJid'), safe='')}",
+        )
         try:
             answer = await client.call("GET", "group/findGroupInfos", query=query)
         except Refused as error:

@@ -43,7 +43,9 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
                 body["linkPreview"] = False
             if message.mentions:
                 # Each may come once.
-                body["mentioned"] = list(dict.fromkeys(map(recipient_of, message.mentions)))
+                body["mentioned"] = list(
+                    dict.fromkeys(recipient_of(one, "mentioned") for one in message.mentions)
+                )
             return "message/sendText", body
         case LocationMessage():
             place = {"latitude": message.latitude, "longitude": message.longitude}
@@ -67,13 +69,13 @@ def _common(message: Message) -> dict[str, Any]:
     return body
 
 
-def recipient_of(number: str) -> str:
+def recipient_of(number: str, where: str = "number") -> str:
     """Return a chat as Evolution API takes it. It would itself leave out whatever is no digit.
 
     Raises:
         Invalid: it is none.
     """
-    chat = whatsapp_chat_of(number)
+    chat = whatsapp_chat_of(number, where)
     # Of a number, Evolution API asks WhatsApp for the chat, which may have another one (in Brazil).
     return chat if "@" in number[1:] else chat.removesuffix("@s.whatsapp.net")
 

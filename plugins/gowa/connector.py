@@ -151,8 +151,10 @@ class Gowa(NetworkConnector[Connection]):
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         del key  # GOWA cannot be told the id of a message
         connection = self.connections.of(session)
-        number = message.key.remote_jid if isinstance(message, ReactionMessage) else message.number
-        chat = whatsapp_chat_of(number or message.number)
+        number, where = message.number, "number"
+        if isinstance(message, ReactionMessage):
+            number, where = message.key.remote_jid or number, "key.remoteJid"
+        chat = whatsapp_chat_of(number, where)
         path, body = _request_of(message)
         body["phone"] = chat
         if message.reply_to is not None:
@@ -177,7 +179,10 @@ class Gowa(NetworkConnector[Connection]):
         return {**data, "contextInfo": context} if context else data
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
-        connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid or number)
+        connection, chat = (
+            self.connections.of(session),
+            whatsapp_chat_of(key.remote_jid or number, "key.remoteJid"),
+        )
         if not text:
             raise Invalid(EMPTY_TEXT)
         with _noting_logout(connection):
@@ -186,7 +191,7 @@ class Gowa(NetworkConnector[Connection]):
         return text_data({"remoteJid": chat, "fromMe": True, "id": key.id}, text, time.time())
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
-        connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid)
+        connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid, "key.remoteJid")
         with _noting_logout(connection):
             await connection.client.call("POST", "message", key.id, "revoke", body={"phone": chat})
         deleted = filled(remoteJid=chat, id=key.id, participant=key.participant)
@@ -197,7 +202,7 @@ class Gowa(NetworkConnector[Connection]):
         connection = self.connections.of(session)
         with _noting_logout(connection):
             for key in keys:
-                body = {"phone": whatsapp_chat_of(key.remote_jid)}
+                body = {"phone": whatsapp_chat_of(key.remote_jid, "key.remoteJid")}
                 await connection.client.call("POST", "message", key.id, "read", body=body)
 
     async def set_presence(
@@ -308,7 +313,7 @@ def _request_of(message: Message) -> tuple[list[str], dict[str, Any]]:
     """
     match message:
         case TextMessage():
-            mentions = [whatsapp_chat_of(mention) for mention in message.mentions]
+            mentions = [whatsapp_chat_of(mention, "mentioned") for mention in message.mentions]
             return ["send", "message"], {"message": message.text, **filled(mentions=mentions)}
         case LocationMessage():
             return ["send", "location"], {
@@ -316,7 +321,7 @@ def _request_of(message: Message) -> tuple[list[str], dict[str, Any]]:
                 "longitude": str(message.longitude),
             }
         case ContactMessage(contacts=[contact]):
-            number = whatsapp_number_of(contact.phone_number)
+            number = whatsapp_number_of(contact.phone_number, "contact.phoneNumber")
             return ["send", "contact"], {"contact_name": contact.full_name, "contact_phone": number}
         case ContactMessage():
             raise NotSupported.of("gowa.one_contact", "GOWA sends one contact at a time.")

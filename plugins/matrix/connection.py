@@ -313,7 +313,7 @@ class Connection:
             await self.client.put("user", self.user, "account_data", "m.direct", body=rooms)
             self.direct = rooms
 
-    async def room_of(self, number: str) -> str:
+    async def room_of(self, number: str, where: str = "number") -> str:
         """Return the room for the ``number`` of a call.
 
         Args:
@@ -333,7 +333,8 @@ class Connection:
                 return await self._find_direct_room(number) or await self._create_direct_room(number)
         raise Invalid.of(
             "matrix.number_form",
-            "number: {number!r} is neither a room (!…), nor an alias (#…:server), nor a user (@…:server).",
+            "{where}: {number!r} is neither a room (!…), nor an alias (#…:server), nor a user (@…:server).",
+            where=where,
             number=number,
         )
 

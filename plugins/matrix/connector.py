@@ -86,7 +86,7 @@ class Matrix(kit.NetworkConnector[Connection]):
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         connection = self._connected(session)
         outgoing.check_id(key)
-        room = await connection.room_of(key.remote_jid or number)
+        room = await connection.room_of(key.remote_jid or number, "key.remoteJid")
         if await connection.is_encrypted(room):
             raise outgoing.encrypted_room(room)
         content = outgoing.edit_of(key, text)
@@ -98,7 +98,7 @@ class Matrix(kit.NetworkConnector[Connection]):
         """Redact a message: its content is removed for everyone."""
         connection = self._connected(session)
         outgoing.check_id(key)
-        room = await connection.room_of(key.remote_jid)
+        room = await connection.room_of(key.remote_jid, "key.remoteJid")
         await connection.redact(room, key.id, _new_transaction())
         author = connection.authors.get(key.id) or (connection.user if key.from_me else key.participant)
         return {
@@ -117,7 +117,7 @@ class Matrix(kit.NetworkConnector[Connection]):
         for key in keys:
             outgoing.check_id(key)
         for key in keys:
-            room = await connection.room_of(key.remote_jid)
+            room = await connection.room_of(key.remote_jid, "key.remoteJid")
             await connection.client.post("rooms", room, "receipt", "m.read", key.id, body={})
 
     async def set_presence(
@@ -180,7 +180,7 @@ class Matrix(kit.NetworkConnector[Connection]):
 
     async def _react(self, connection: Connection, message: ReactionMessage, key: str) -> dict[str, Any]:
         outgoing.check_id(message.key)
-        room = await connection.room_of(message.key.remote_jid or message.number)
+        room = await connection.room_of(message.key.remote_jid or message.number, "key.remoteJid")
         kind, content = outgoing.event_of(message)
         if message.reaction:
             # Reactions are not encrypted, also in encrypted rooms.

@@ -22,6 +22,7 @@ from hookgw import (
     NetworkRefused,
     NotFound,
     QRCode,
+    ReactionMessage,
     Sentence,
     Session,
     TextMessage,
@@ -111,7 +112,7 @@ class Simulator(NetworkConnector[Connection]):
             Invalid: the number or the text is not valid.
             NetworkRefused: the instance is not connected, or an option refused the message.
         """
-        chat = chat_of(message.number)
+        chat = chat_of(message.number, "key.remoteJid" if isinstance(message, ReactionMessage) else "number")
         if isinstance(message, TextMessage) and not message.text:
             raise Invalid(EMPTY_TEXT)
         connection = self._connection_of(session)

@@ -20,18 +20,19 @@ from hookgw import (
 from hookgw.connectors import vcard_of, whatsapp_chat_of
 
 
-def chat_of(number: str) -> str:
+def chat_of(number: str, where: str = "number") -> str:
     """Return the JID of a person or a group.
 
     Raises:
         Invalid: it is neither.
     """
-    chat = whatsapp_chat_of(number)
+    chat = whatsapp_chat_of(number, where)
     if not chat.endswith(("@s.whatsapp.net", "@g.us")):
         raise Invalid.of(
             "simulator.number_form",
-            "number: {number!r} is not a phone number; use 7 to 15 digits with the country code, "
+            "{where}: {number!r} is not a phone number; use 7 to 15 digits with the country code, "
             "or the id of a person or a group.",
+            where=where,
             number=number,
         )
     return chat
@@ -107,7 +108,7 @@ def _context_of(message: Message) -> dict[str, Any]:
     if message.reply_to is not None:
         context["stanzaId"] = message.reply_to.id
     if isinstance(message, TextMessage) and message.mentions:
-        context["mentionedJid"] = [chat_of(mention) for mention in message.mentions]
+        context["mentionedJid"] = [chat_of(mention, "mentioned") for mention in message.mentions]
     return {"contextInfo": context} if context else {}
 
 

@@ -139,7 +139,7 @@ class Telegram(kit.NetworkConnector[Connection]):
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         """Replace the text, or the caption, of a message of the bot."""
         connection = self.connections.of(session)
-        target = outgoing.target_of(key.remote_jid or number)
+        target = outgoing.target_of(key.remote_jid or number, "key.remoteJid")
         parameters = {**_chat_parameters(target), "message_id": outgoing.message_id(key)}
         # Before the call: of chats of business accounts, Telegram reports it, perhaps before it answers.
         connection.note("edited", key.remote_jid or number, key.id, text)
@@ -157,7 +157,7 @@ class Telegram(kit.NetworkConnector[Connection]):
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         connection = self.connections.of(session)
-        target = outgoing.target_of(key.remote_jid)
+        target = outgoing.target_of(key.remote_jid, "key.remoteJid")
         id_ = outgoing.message_id(key)
         if target.connection:
             # Before the call: Telegram reports the deletion, perhaps before it answers.
@@ -185,7 +185,7 @@ class Telegram(kit.NetworkConnector[Connection]):
         connection = self.connections.of(session)
         calls = []
         for key in keys:
-            target = outgoing.target_of(key.remote_jid)
+            target = outgoing.target_of(key.remote_jid, "key.remoteJid")
             if not target.connection:
                 raise NotSupported.of(
                     "telegram.no_read_receipts",
@@ -261,7 +261,7 @@ class Telegram(kit.NetworkConnector[Connection]):
         return await _call(connection, method, parameters, upload=(field, file))
 
     async def _react(self, connection: Connection, message: ReactionMessage) -> dict[str, Any]:
-        target = outgoing.target_of(message.key.remote_jid or message.number)
+        target = outgoing.target_of(message.key.remote_jid or message.number, "key.remoteJid")
         if target.connection:
             raise NotSupported.of(
                 "telegram.no_business_reactions",

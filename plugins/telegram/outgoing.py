@@ -64,7 +64,7 @@ class Target(msgspec.Struct, frozen=True):
         return found
 
 
-def target_of(number: str) -> Target:
+def target_of(number: str, where: str = "number") -> Target:
     """Return the chat for the ``number`` of a call.
 
     Args:
@@ -82,15 +82,17 @@ def target_of(number: str) -> Target:
     if _PHONE.fullmatch(number):
         raise Invalid.of(
             "telegram.number_is_phone",
-            "number: {number!r} is a phone number, and Telegram lets bots write only to people "
+            "{where}: {number!r} is a phone number, and Telegram lets bots write only to people "
             "who have written to them. Use the chat's id, which is data.key.remoteJid of their "
             "messages.",
+            where=where,
             number=number,
         )
     raise Invalid.of(
         "telegram.number_form",
-        "number: {number!r} is neither the id of a chat, such as 123456789 or "
+        "{where}: {number!r} is neither the id of a chat, such as 123456789 or "
         "-1001234567890, nor a public @username.",
+        where=where,
         number=number,
     )
 

@@ -206,7 +206,7 @@ class Waha(kit.NetworkConnector[Connection]):
         return outgoing.payload_of(message, chat=sent_to, id_=id_, now=time.time(), **file)
 
     async def _react(self, connection: Connection, message: ReactionMessage, key: str) -> dict[str, Any]:
-        chat = chat_id_of(message.key.remote_jid or message.number)
+        chat = chat_id_of(message.key.remote_jid or message.number, "key.remoteJid")
         target = self._message_id(connection, message.key, chat, from_me=message.key.from_me)
         body = {"messageId": target, "reaction": message.reaction, "session": connection.options.session}
         with _doing(connection, "reaction", _id_in(target), message.reaction):
@@ -219,7 +219,7 @@ class Waha(kit.NetworkConnector[Connection]):
         connection = self.connections.of(session)
         if not text:
             raise Invalid(EMPTY_TEXT)
-        chat = chat_id_of(key.remote_jid or number)
+        chat = chat_id_of(key.remote_jid or number, "key.remoteJid")
         target = self._message_id(connection, key, chat, from_me=True)
         path = (connection.options.session, "chats", chat, "messages", target)
         with _doing(connection, "edit", _id_in(target), text):
@@ -230,7 +230,7 @@ class Waha(kit.NetworkConnector[Connection]):
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         connection = self.connections.of(session)
-        chat = chat_id_of(key.remote_jid)
+        chat = chat_id_of(key.remote_jid, "key.remoteJid")
         target = self._message_id(connection, key, chat, from_me=key.from_me)
         path = (connection.options.session, "chats", chat, "messages", target)
         await connection.client.call("DELETE", *path)
@@ -244,8 +244,10 @@ class Waha(kit.NetworkConnector[Connection]):
         connection = self.connections.of(session)
         calls: dict[tuple[str, str], list[str]] = {}
         for key in keys:
-            chat = chat_id_of(key.remote_jid)
-            author = chat_id_of(key.participant) if key.participant and is_group(chat) else ""
+            chat = chat_id_of(key.remote_jid, "key.remoteJid")
+            author = (
+                chat_id_of(key.participant, "key.participant") if key.participant and is_group(chat) else ""
+            )
             calls.setdefault((chat, author), []).append(message_id_of(key, chat, from_me=key.from_me))
         for (chat, author), ids in calls.items():
             body: dict[str, Any] = {"session": connection.options.session, "chatId": chat, "messageIds": ids}
@@ -310,7 +312,7 @@ class Waha(kit.NetworkConnector[Connection]):
 
     async def find_group(self, session: Session, group: str) -> dict[str, Any]:
         connection = self.connections.of(session)
-        chat = chat_id_of(group)
+        chat = chat_id_of(group, "groupJid")
         try:
             answer = await connection.client.call("GET", connection.options.session, "groups", chat)
         except Refused as error:

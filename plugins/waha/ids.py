@@ -45,15 +45,17 @@ def jid_of(chat_id: str) -> str:
     return chat_id
 
 
-def chat_id_of(number: str) -> str:
+def chat_id_of(number: str, where: str = "number") -> str:
     """Return WAHA's id for what a caller calls a chat: a phone number, or a chat of events or of WAHA.
 
     Raises:
         Invalid: it is none of these.
     """
-    user, _, server = whatsapp_chat_of(number).partition("@")
+    user, _, server = whatsapp_chat_of(number, where).partition("@")
     if server not in _SERVERS or not _USER.fullmatch(user):
-        raise Invalid.of("waha.number_form", "number: {number!r} is not a chat of WhatsApp.", number=number)
+        raise Invalid.of(
+            "waha.number_form", "{where}: {number!r} is not a chat of WhatsApp.", where=where, number=number
+        )
     return f"{user}@{_WAHA_PERSON if server == _PERSON else server}"
 
 
@@ -98,9 +100,9 @@ def message_id_of(key: MessageKey, chat: str, *, from_me: bool, author: str = ""
             "waha.message_id_form", "key.id: {id!r} is not the id of a message of WhatsApp.", id=key.id
         )
     if key.remote_jid:
-        chat = chat_id_of(key.remote_jid)
+        chat = chat_id_of(key.remote_jid, "key.remoteJid")
     parts = ["true" if from_me else "false", chat, key.id]
-    participant = chat_id_of(key.participant) if key.participant else author
+    participant = chat_id_of(key.participant, "key.participant") if key.participant else author
     if is_group(chat) and participant:
         parts.append(participant)
     return "_".join(parts)

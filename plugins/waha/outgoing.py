@@ -64,7 +64,7 @@ def request_of(
     if isinstance(message, TextMessage):
         body: dict[str, Any] = {"text": message.text, "linkPreview": message.link_preview}
         if message.mentions:
-            body["mentions"] = [chat_id_of(mention) for mention in message.mentions]
+            body["mentions"] = [chat_id_of(mention, "mentioned") for mention in message.mentions]
         if message.mentions_everyone and is_group(chat_id_of(message.number)):
             body["mentions"] = ["all"]  # since 2025.11.1
         return "sendText", body

@@ -98,9 +98,10 @@ class WhatsAppCloud(NetworkConnector[Connection]):
         The Cloud API cannot recognise a repetition. The key comes back in the statuses, so that a caller who
         got no answer can find out whether the message was sent.
         """
-        jid, recipient = outgoing.recipient_of(message.number)
-        if isinstance(message, ReactionMessage) and message.key.remote_jid:
-            jid, recipient = outgoing.recipient_of(message.key.remote_jid)
+        number, where = message.number, "number"
+        if isinstance(message, ReactionMessage):
+            number, where = message.key.remote_jid or number, "key.remoteJid"
+        jid, recipient = outgoing.recipient_of(number, where)
         media_id = ""
         with self._connected(session) as connection:
             if isinstance(message, MediaMessage) and message.content is not None:

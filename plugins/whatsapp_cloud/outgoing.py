@@ -53,7 +53,7 @@ _USUAL = {
 }
 
 
-def recipient_of(number: str) -> tuple[str, dict[str, str]]:
+def recipient_of(number: str, where: str = "number") -> tuple[str, dict[str, str]]:
     """Return the chat's JID, and the fields that name it in a request.
 
     Args:
@@ -69,14 +69,15 @@ def recipient_of(number: str) -> tuple[str, dict[str, str]]:
     user = number.removesuffix("@lid")
     if USER_ID.fullmatch(user):
         return f"{user}@lid", {"recipient_type": "individual", "recipient": user}
-    jid = kit.whatsapp_chat_of(number)
+    jid = kit.whatsapp_chat_of(number, where)
     user, _, server = jid.partition("@")
     if server == "g.us":
         return jid, {"recipient_type": "group", "to": user}
     if server != "s.whatsapp.net":
         raise Invalid.of(
             "whatsapp_cloud.number_form",
-            "number: {number!r} is neither a phone number nor the remoteJid of an event.",
+            "{where}: {number!r} is neither a phone number nor the remoteJid of an event.",
+            where=where,
             number=number,
         )
     return jid, {"recipient_type": "individual", "to": user}

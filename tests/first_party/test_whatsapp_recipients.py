@@ -1,15 +1,28 @@
-"""All connectors to WhatsApp, and the simulator, send to the same person or to nobody."""
+"""All connectors to WhatsApp, and the simulator, send to the same person or to nobody.
+
+Those to all networks name the field that has a wrong number.
+"""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from hookgw import Invalid
+from hookgw import (
+    Contact,
+    ContactMessage,
+    HookgwError,
+    Invalid,
+    MessageKey,
+    ReactionMessage,
+    TextMessage,
+)
 from plugins.evolution.outgoing import recipient_of as evolution
 from plugins.simulator.outgoing import chat_of as simulator
 from plugins.waha.ids import chat_id_of as waha
 from plugins.whatsapp_cloud.outgoing import recipient_of as whatsapp_cloud
+from tests.first_party.lines import LINES
 
 CONNECTORS = (evolution, simulator, waha, whatsapp_cloud)
 _REFUSED = (
@@ -41,3 +54,37 @@ def test_a_person_is_the_same_in_all_forms(connector: Callable[[str], Any], numb
 def test_a_group_may_lack_its_suffix(connector: Callable[[str], Any], group: str) -> None:
     assert connector(group) == connector(f"{group}@g.us")
     assert f"{group}@g.us" in str(connector(group))
+
+
+@pytest.mark.parametrize("name", LINES)
+async def test_the_field_with_the_wrong_number_is_named(name: str) -> None:
+    """It was `number`, whatever had the number: with the right one in it, nobody saw what was wrong."""
+    wrong = MessageKey(remote_jid="?", id="70001", from_me=True)
+    contact = Contact(full_name="Ben", phone_number="?")
+    found = {}
+    async with LINES[name]() as line:
+        connector, session, number = line.connector, line.session, line.chat
+        calls: dict[str, Callable[[], Any]] = {
+            "edit": lambda: connector.edit(session, wrong, "new", number=number),
+            "delete": lambda: connector.delete(session, wrong),
+            "mark_read": lambda: connector.mark_read(session, [wrong]),
+        }
+        messages = {
+            "mentioned": TextMessage(number=number, text="hi", mentions=("?",)),
+            "phoneNumber": ContactMessage(number=number, contacts=(contact,)),
+            "reaction": ReactionMessage(number="?", key=wrong, reaction="x"),
+        }
+        for call, message in messages.items():
+            calls[call] = partial(connector.send, session, message, key="k")
+        for call, make in calls.items():
+            try:
+                await make()
+            except Invalid as error:
+                found[call] = str(error)
+            except (HookgwError, AttributeError):  # the network's answer, or no such call
+                pass
+    assert found
+    fields = {"mentioned": ("mentioned: ",), "phoneNumber": ("contact: ", "contact.phoneNumber: ")}
+    assert [
+        one for one in found.items() if not one[1].startswith(fields.get(one[0], ("key.remoteJid: ",)))
+    ] == []
