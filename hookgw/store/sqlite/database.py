@@ -275,9 +275,13 @@ def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
                 f"Another program holds the {what} {path}: {error} ({error.sqlite_errorname}).",
                 "Close that program, such as a shell of sqlite3 with an open transaction, and try again.",
             ) from error
+        # The second one: without room for the index of the log, which SQLite takes for an I/O error.
+        is_full = error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
         raise StartError(
             f"The {what} {path} cannot be used: {error} ({error.sqlite_errorname}).",
-            "Make the file readable for hookgw, and check that the disk has space."
+            "Its disk, or the quota of hookgw's user, is full: free some space."
+            if is_full
+            else "Make the file readable for hookgw, and check that the disk has space."
             if is_backup
             else "Make the file and its directory writable for hookgw, and check that the disk has space.",
         ) from error

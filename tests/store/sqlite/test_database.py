@@ -17,7 +17,15 @@ from structlog.testing import capture_logs
 
 from hookgw.store.sqlite import database
 from tests.public.kernel import StartError, StorageUnavailable
-from tests.public.sqlite import VERSION, Transaction, fold, is_disk_error, measure_disk_space, open_database
+from tests.public.sqlite import (
+    VERSION,
+    Transaction,
+    fold,
+    is_disk_error,
+    measure_disk_space,
+    open_database,
+    start_errors,
+)
 from tests.public.store import REMEMBERED, Append, DeliveryQuery, Store
 from tests.store.sqlite.support import child, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
@@ -168,6 +176,18 @@ def test_a_disk_without_space_for_the_lock(path: Path, monkeypatch: pytest.Monke
         open_database(path).__enter__()
     assert f"cannot be opened: No space left on device ({path}). " in str(refused.value)
     assert "check that the disk has space" in str(refused.value)
+
+
+def test_a_disk_without_space_for_the_index_of_the_log(path: Path) -> None:
+    """SQLite calls it an I/O error, and rights of the file were the first thing to look at."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR_SHMSIZE, "SQLITE_IOERR_SHMSIZE"
+    with pytest.raises(StartError) as refused, start_errors(path):
+        raise error
+    assert refused.value.messages == (
+        f"The data file {path} cannot be used: disk I/O error (SQLITE_IOERR_SHMSIZE).",
+        "Its disk, or the quota of hookgw's user, is full: free some space.",
+    )
 
 
 def test_a_directory_that_cannot_be_written() -> None:
