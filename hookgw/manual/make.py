@@ -21,6 +21,7 @@ from hookgw.manual import shell
 from hookgw.manual.archive import pack
 from hookgw.manual.contents import CONTENTS, HOME, REFERENCE
 from hookgw.manual.markdown import Heading, Part, Renderer, parts_of, plain, relative
+from hookgw.manual.packaged import SHARED_ASSETS
 
 _HERE = Path(__file__).parent
 _WORD = re.compile(r"\w[\w.\-]+\w")
@@ -71,8 +72,7 @@ def make(root: Path, layout: Layout, version: str) -> dict[str, bytes]:
     if len(files) <= len(pages):
         raise ValueError("Two pages of the manual have the same address.")
     renderer = Renderer([page.part for page in pages], files, has_images=layout.has_images)
-    shared = _HERE.parent / "site" / "assets"
-    sources = [*sorted((_HERE / "assets").iterdir()), shared / "icon.svg", shared / "clipboard.js"]
+    sources = [*sorted((_HERE / "assets").iterdir()), *SHARED_ASSETS]
     assets = {f"{layout.folder}assets/{file.name}": file.read_bytes() for file in sources}
     assets[f"{layout.folder}assets/search.json"] = _search_index(pages, files)
     versions = {name: hashlib.sha256(content).hexdigest()[:12] for name, content in assets.items()}

@@ -12,6 +12,10 @@ from hookgw.manual.archive import Archive
 
 ARCHIVE = "manual.zip"
 """The name of the packaged manual, beside this module."""
+SHARED_ASSETS = tuple(
+    Path(__file__).parents[1] / "site" / "assets" / name for name in ("clipboard.js", "icon.svg")
+)
+"""What the manual has of the dashboard's files, beside its own."""
 
 
 def open_manual() -> Archive | None:
@@ -30,7 +34,7 @@ def _of_checkout(root: Path) -> Archive | None:
         return None
     digest = hashlib.sha256(__version__.encode())
     pages = (*(root / "docs").rglob("*.md"), *root.glob("*.md"), *root.glob("plugins/*.md"))
-    for file in sorted((*pages, root / "config.example.yaml", *here.rglob("*.*"))):
+    for file in sorted((*pages, root / "config.example.yaml", *here.rglob("*.*"), *SHARED_ASSETS)):
         if file.suffix != ".pyc":
             digest.update(file.read_bytes())
     kept = root / "build" / f"manual-{digest.hexdigest()[:16]}.zip"
