@@ -44,7 +44,7 @@ def writable_by_others(path: Path, *, trusted: frozenset[int], own_group: OwnGro
         A sentence with the command that fixes it, or with another place; ``None`` if the file can be trusted.
     """
     status = path.stat()
-    mode, quoted = status.st_mode, shlex.quote(str(path))
+    mode, quoted, folder = status.st_mode, shlex.quote(str(path)), path if path.is_dir() else path.parent
     # Under umask 002, common where each user has a private group, git and pip make group-writable files.
     is_shared = mode & stat.S_IWGRP and not own_group(status.st_gid, status.st_uid)
     if status.st_uid in trusted and not mode & stat.S_IWOTH and not is_shared:
@@ -54,27 +54,47 @@ def writable_by_others(path: Path, *, trusted: frozenset[int], own_group: OwnGro
     if status.st_uid not in trusted:
         fix = f"chown {_name_of_user(os.geteuid())} {quoted}"
         reason = f"{path} belongs to {_name_of_user(status.st_uid)}, who can write to it."
-        return f"{reason} {_way(fix, may_run=os.geteuid() == 0)}"
+        return f"{reason} {_way(fix, folder, may_run=os.geteuid() == 0)}"
     if shared_by_all(path):
         return f"{path} is a shared folder. Use a folder of its own, such as {path / 'hookgw'}."
     may_run = os.geteuid() in (0, status.st_uid)
     if mode & stat.S_IWOTH:
-        return f"{path} can be written to by every user. {_way(f'chmod o-w {quoted}', may_run=may_run)}"
+        way = _way(f"chmod o-w {quoted}", folder, may_run=may_run)
+        return f"{path} can be written to by every user. {way}"
     try:
         group = grp.getgrgid(status.st_gid).gr_name
     except KeyError:
         group = str(status.st_gid)
-    return f"{path} can be written to by the group {group}. {_way(f'chmod g-w {quoted}', may_run=may_run)}"
+    way = _way(f"chmod g-w {quoted}", folder, may_run=may_run)
+    return f"{path} can be written to by the group {group}. {way}"
 
 
-def _way(command: str, *, may_run: bool) -> str:
+def _way(command: str, folder: Path, *, may_run: bool) -> str:
     """Return how to fix it: in a container, this process's user can often not run a command."""
+    if not keeps_modes(folder):
+        return (
+            f"{command.partition(' ')[0]} changes nothing there: the file system gives all files one owner "
+            "and one mode, as those of Windows do. Use a folder of another file system, such as a volume of "
+            "Docker; mount what hookgw only reads as read-only; or set the owner and the mode where it is "
+            "mounted, such as uid=0,umask=077."
+        )
     if may_run:
         return f"Run: {command}"
     return (
         f"This process may not run {command}: let the owner run it, or use a folder that belongs to this "
         "process. In Kubernetes, set securityContext.fsGroup, or mount what hookgw only reads with readOnly."
     )
+
+
+def keeps_modes(folder: Path) -> bool:
+    """Return whether a new file there has the mode that it was made with; also if none can be made."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            return not os.fstat(probe.fileno()).st_mode & 0o077
+    except OSError:
+        return True
 
 
 def is_read_only(path: Path) -> bool:
@@ -101,7 +121,7 @@ def replaceable_by_others(path: Path) -> str | None:
             fix = f"chmod o-w {shlex.quote(str(folder))}"
             may_run = os.geteuid() in (0, folder.stat().st_uid)
             reason = f"{path} can be replaced by every user, who can write to {folder}."
-            return f"{reason} {_way(fix, may_run=may_run)}"
+            return f"{reason} {_way(fix, folder, may_run=may_run)}"
     return None
 
 

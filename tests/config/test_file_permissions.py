@@ -1,5 +1,6 @@
 """Files that others can write to are refused, with the command that fixes it; exposed secrets are found."""
 
+import errno
 import grp
 import os
 import pwd
@@ -8,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.public.config import (
     PluginsSettings,
@@ -63,6 +65,35 @@ def test_a_shared_folder_stays_as_it_is(tmp_path: Path) -> None:
 def test_the_group_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o770)
     assert f"the group {grp.getgrgid(tmp_path.stat().st_gid).gr_name}." in (verdict(tmp_path) or "")
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "folder above"])
+def test_where_no_file_has_a_mode_of_its_own_no_chmod_is_proposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As on NTFS, exFAT, and a folder of Windows in Docker. Those file systems cannot be had everywhere."""
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    (file := folder / "file").touch()
+    folder.chmod(0o777)
+    file.chmod(0o666)
+    looked_at = {"folder": folder, "file": file, "folder above": file}[kind]
+    found = replaceable_by_others if kind == "folder above" else verdict
+    assert "Run: chmod o-w" in (found(looked_at) or "")
+
+    made_with_a_mode = os.open
+
+    def made_without(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        descriptor = made_with_a_mode(path, flags, mode, dir_fd=dir_fd)
+        os.fchmod(descriptor, 0o777)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", made_without)
+    said = found(looked_at) or ""
+    assert "every user" in said
+    assert "chmod changes nothing there" in said
+    assert "such as a volume of Docker" in said
+    assert [path.name for path in folder.iterdir()] == ["file"]
 
 
 def test_files_of_other_users_are_not_trusted(tmp_path: Path) -> None:
@@ -216,6 +247,25 @@ def test_a_readable_data_file_is_restricted_at_start(tmp_path: Path) -> None:
         for file in tmp_path.iterdir():
             assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_readable_data_file_whose_mode_cannot_change_is_used_and_not_called_restricted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    path = tmp_path / "hookgw.db"
+    path.touch()
+    path.chmod(0o644)
+
+    def keep_mode(file: Path, mode: int) -> None:
+        if refuses:
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(file))
+
+    monkeypatch.setattr(Path, "chmod", keep_mode)
+    with capture_logs() as logs, open_database(path):
+        pass
+    said = [line["event"] for line in logs if line.get("file") == str(path)]
+    assert said == ["others can read the file, and its file system keeps no modes"]
 
 
 def test_the_folder_behind_a_link_is_what_counts(tmp_path: Path) -> None:

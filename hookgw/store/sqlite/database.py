@@ -276,14 +276,19 @@ def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
                 "Close that program, such as a shell of sqlite3 with an open transaction, and try again.",
             ) from error
         # The second one: without room for the index of the log, which SQLite takes for an I/O error.
-        is_full = error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+        if error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE):
+            advice = "Its disk, or the quota of hookgw's user, is full: free some space."
+        elif error.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHMMAP:
+            advice = (
+                "Connections cannot share memory on its file system, as on mergerfs with cache.files=off and "
+                "some network file systems. Move it to another file system, or mount that one with a cache."
+            )
+        elif is_backup:
+            advice = "Make the file readable for hookgw, and check that the disk has space."
+        else:
+            advice = "Make the file and its directory writable for hookgw, and check that the disk has space."
         raise StartError(
-            f"The {what} {path} cannot be used: {error} ({error.sqlite_errorname}).",
-            "Its disk, or the quota of hookgw's user, is full: free some space."
-            if is_full
-            else "Make the file readable for hookgw, and check that the disk has space."
-            if is_backup
-            else "Make the file and its directory writable for hookgw, and check that the disk has space.",
+            f"The {what} {path} cannot be used: {error} ({error.sqlite_errorname}).", advice
         ) from error
 
 
@@ -311,8 +316,13 @@ def keep_private(path: Path) -> None:
     for file in filter(Path.exists, files):
         status = file.stat()
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
-            file.chmod(0o600)
-            logger.warning("file was readable by others, mode set to 0600", file=str(file))
+            # File systems without modes refuse it, or do nothing.
+            with suppress(OSError):
+                file.chmod(0o600)
+            if file.stat().st_mode & 0o077:
+                logger.warning("others can read the file, and its file system keeps no modes", file=str(file))
+            else:
+                logger.warning("file was readable by others, mode set to 0600", file=str(file))
 
 
 def connect_file(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3.Connection:

@@ -330,6 +330,19 @@ def test_a_file_that_another_program_holds_is_not_called_unwritable(
             open_database(path).__enter__()
 
 
+@pytest.mark.parametrize("is_backup", [False, True])
+def test_a_file_system_on_which_connections_share_no_memory_is_told(path: Path, is_backup: bool) -> None:
+    """As mergerfs with cache.files=off. A file system of that kind cannot be had everywhere."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR_SHMMAP, "SQLITE_IOERR_SHMMAP"
+    with (
+        pytest.raises(StartError, match="Move it to another file system") as refused,
+        start_errors(path, is_backup=is_backup),
+    ):
+        raise error
+    assert "has space" not in str(refused.value)
+
+
 # At run time
 
 
