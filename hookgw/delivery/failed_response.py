@@ -90,7 +90,7 @@ _PAGES = (
     _page(
         {404},
         rb"The requested webhook .{1,500} is not registered",
-        "No workflow of n8n listens: activate it, and register its production URL.",
+        "No workflow of n8n listens: activate it (in n8n 2, publish it), and register its production URL.",
     ),
     _page(
         {404},
@@ -118,7 +118,7 @@ _PAGES = (
     # What its Webhook node wants of a request. To Ignore Bots, each program is one.
     _page(
         {401, 403},
-        rb"\AAuthorization (?:data is wrong|is required)!",
+        rb"\A(?:Authorization (?:data is wrong|is required)|Authentication data is wrong)!",
         "The Webhook node of n8n wants other credentials: set them in headers of the registration. If "
         "its Ignore Bots is on, switch that off.",
     ),
@@ -129,8 +129,9 @@ _PAGES = (
     ),
     _page(
         {403},
-        rb"\AIP is not whitelisted to access the webhook!",
-        "The Webhook node of n8n does not allow hookgw's address: add that to its IP(s) Whitelist.",
+        rb"\AIP is not (?:whitelisted|allowed) to access the webhook!",
+        "The Webhook node of n8n does not allow hookgw's address: add that to its IP(s) Allowlist "
+        "(before n8n 2, Whitelist).",
     ),
     # Power Automate, Make.
     _page(

@@ -74,6 +74,10 @@ CREDENTIALS = (
     "The Webhook node of n8n wants other credentials: set them in headers of the registration. If its Ignore "
     "Bots is on, switch that off."
 )
+ADDRESS = (
+    "The Webhook node of n8n does not allow hookgw's address: add that to its IP(s) Allowlist (before n8n 2, "
+    "Whitelist)."
+)
 RESPOND = (
     "In n8n, what Respond of the Webhook node says does not fit the workflow: "
     "choose Immediately, or connect a Respond to Webhook node."
@@ -383,7 +387,10 @@ async def test_a_page_that_refuses_the_host_is_named(
         (
             404,
             b'{"code":404,"message":"The requested webhook \\"POST loja1\\" is not registered."}',
-            "No workflow of n8n listens: activate it, and register its production URL.",
+            (
+                "No workflow of n8n listens: activate it (in n8n 2, publish it), and register its production "
+                "URL."
+            ),
         ),
         (
             404,
@@ -399,16 +406,14 @@ async def test_a_page_that_refuses_the_host_is_named(
         (500, b'{"code":0,"message":"No item was found to return","stacktrace":"Error"}', NO_ITEM),
         (403, b"Authorization data is wrong!", CREDENTIALS),
         (401, b"Authorization is required!", CREDENTIALS),
+        (401, b"Authentication data is wrong!", CREDENTIALS),
         (
             500,
             b"No authentication data defined on node!",
             "The Webhook node of n8n has no credential for its authentication: choose one there.",
         ),
-        (
-            403,
-            b"IP is not whitelisted to access the webhook!",
-            "The Webhook node of n8n does not allow hookgw's address: add that to its IP(s) Whitelist.",
-        ),
+        (403, b"IP is not whitelisted to access the webhook!", ADDRESS),
+        (403, b"IP is not allowed to access the webhook!", ADDRESS),
         (500, b'{"code":0,"message":"No Respond to Webhook node found in the workflow"}', RESPOND),
         (500, b'{"code":0,"message":"Unused Respond to Webhook node found in the workflow"}', RESPOND),
         (
