@@ -417,7 +417,6 @@ class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     rows: int
     waiting: int
-    pending: int
     failing: StorageUnavailable | None
 
 

@@ -161,7 +161,7 @@ class _Gate:
     async def run(self, opened: Gateway) -> None:
         while True:
             await trio.sleep(0.01)
-            if opened.store.statistics().pending <= self._ahead:
+            if opened.backlog.count <= self._ahead:
                 self._open.set()
             elif self._open.is_set():
                 self._open = trio.Event()

@@ -108,7 +108,7 @@ def make_events(instance: str, count: int, tag: str) -> list[Event]:
 
 async def drained(opened: Gateway) -> None:
     """Wait until nothing is pending and all is on disk; put a cancel scope round it."""
-    while opened.store.statistics().pending:  # noqa: ASYNC110  (the store tells nobody)
+    while opened.backlog.count:  # noqa: ASYNC110  (the store tells nobody)
         await trio.sleep(0.01)  # looking more often would be a part of what is measured
     await opened.store.flush()
 

@@ -238,7 +238,7 @@ async def test_what_is_on_the_wire_ends_in_peace_when_its_instance_is_deleted(
     hookgw_clock.jump(30)
     await hookgw_gateway.advance(3600)
     assert len(hookgw_receiver.requests) == 1
-    assert hookgw_gateway.gateway.store.statistics().pending == 0
+    assert hookgw_gateway.gateway.backlog.count == 0
 
 
 async def test_what_was_deleted_stays_away_after_a_restart(tmp_path: Path, hookgw_receiver: Receiver) -> None:

@@ -64,7 +64,7 @@ async def fill(kit: GatewayKit, receiver: Receiver, count: int = 5) -> None:
 
 async def pending(kit: GatewayKit) -> int:
     await kit.gateway.store.flush()
-    return kit.gateway.store.statistics().pending
+    return kit.gateway.backlog.count
 
 
 async def ended(kit: GatewayKit, job_id: str) -> Job:

@@ -193,3 +193,7 @@ async def replay(store: Store, query: ReplayQuery | None = None, **rules: LaneRu
         if step.cursor is None:
             return counts
         cursor = step.cursor
+
+
+async def pending_of(store: Store) -> int:
+    return sum(count for count, _ in (await store.pending_counts()).values())

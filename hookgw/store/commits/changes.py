@@ -19,7 +19,6 @@ class Changes(msgspec.Struct, frozen=True):
 
     Attributes:
         events, unwanted: how many were appended, and the bytes of those without deliveries.
-        pending: how many more deliveries are pending.
         requeued: how many finished deliveries are pending again, by lane key.
         change: of what is pending, without appended deliveries.
     """
@@ -27,7 +26,6 @@ class Changes(msgspec.Struct, frozen=True):
     rows: int = 0
     events: int = 0
     unwanted: int = 0
-    pending: int = 0
     requeued: Mapping[str, int] = {}
     change: PendingChange = {}
 
@@ -91,14 +89,12 @@ class CountedTransaction:
 
         ``unwanted`` are the bytes of payloads of events without deliveries.
         """
-        rows, pending = self.changes.rows, self.changes.pending
         # Not per registration: dispatch counts the deliveries themselves.
         self.changes = replace(
             self.changes,
-            rows=rows + events + deliveries,
+            rows=self.changes.rows + events + deliveries,
             events=self.changes.events + events,
             unwanted=self.changes.unwanted + unwanted,
-            pending=pending + deliveries,
         )
 
     def count_rows(self, count: int) -> None:
@@ -117,14 +113,12 @@ class CountedTransaction:
     def _count(self, change: PendingChange, sign: int) -> None:
         # A new dictionary each time: the old one belongs to the value that a failed job returns to.
         total = dict(self.changes.change)
-        pending = self.changes.pending
         for holder, (count, size) in change.items():
             if not count:
                 continue
             has, has_bytes = total.get(holder, (0, 0))
             total[holder] = (has + sign * count, has_bytes + sign * size)
-            pending += sign * count
-        self.changes = replace(self.changes, pending=pending, change=total)
+        self.changes = replace(self.changes, change=total)
 
 
 def weigh(deliveries: Iterable[tuple[str, str, int]]) -> PendingChange:

@@ -115,7 +115,6 @@ class GroupCommit(Generic[Tx]):
         writer: runs in a thread of its own, one call at a time.
         in_use: held while the writer writes.
         on_committed: called in the Trio thread after each commit.
-        pending: how many deliveries are pending at the start.
         inline: decides which commits run in the Trio thread; ``None`` for none.
         settle_limit: with more queued settlements than this, :meth:`wait_settle_capacity` waits.
         unusable: returns why nothing more is to be accepted although the disk may work.
@@ -134,7 +133,6 @@ class GroupCommit(Generic[Tx]):
         *,
         in_use: trio.CapacityLimiter | None = None,
         on_committed: Callable[[], None] = lambda: None,
-        pending: int = 0,
         settle_limit: int = 10_000,
         inline: InlineCommits[Tx] | None = None,
         unusable: Callable[[], StorageUnavailable | None] = lambda: None,
@@ -174,7 +172,6 @@ class GroupCommit(Generic[Tx]):
         self._requested = 0
         self._settled = 0
         self._settling = trio.lowlevel.ParkingLot()
-        self._pending = pending
         self._commits = 0
         self._rows = 0
 
@@ -360,17 +357,12 @@ class GroupCommit(Generic[Tx]):
             raise _copy(self._closed)
         await self._flush()
 
-    def recount(self, pending: int) -> None:
-        """Take another number of pending deliveries for the right one: the storage was replaced."""
-        self._pending = pending
-
     def statistics(self) -> StoreStatistics:
         waiting = sum(group.rows + len(group.functions) for group in chain(self._taken, self._groups))
         return StoreStatistics(
             commits=self._commits,
             rows=self._rows,
             waiting=waiting,
-            pending=self._pending,
             failing=self.failing or self._unusable(),
         )
 
@@ -463,7 +455,6 @@ class GroupCommit(Generic[Tx]):
             self._rows += changes.rows
             self.events += changes.events
             self.unwanted += changes.unwanted
-            self._pending += changes.pending
         self._settled += sum(len(group.settlements) for group in groups)
         if self._settling:
             self._settling.unpark_all()

@@ -15,6 +15,7 @@ from hookgw.store.history_rows import event_of
 from hookgw.store.outbox import OUTBOX_PAGE_BYTES, CommittedOutbox
 from hookgw.store.postgresql.append import parts_of, position
 from hookgw.store.postgresql.history import last_attempt as last_attempt
+from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
@@ -62,7 +63,6 @@ _COUNTS = """SELECT d.registration, i.name, d.count, d.bytes FROM (
         SELECT registration, instance, count(*) AS count, sum(size)::bigint AS bytes FROM deliveries
         WHERE state = 'pending' GROUP BY registration, instance
     ) d JOIN instance_numbers i ON i.number = d.instance"""
-_COUNT = "SELECT count(*) FROM deliveries WHERE state = 'pending'"
 _COUNT_LANE = f"""SELECT count(*) FROM deliveries
     WHERE {_IS_PENDING} AND registration = %s AND lane = %s"""  # noqa: S608 - constants
 
@@ -138,13 +138,8 @@ def pending_counts(connection: Connection) -> PendingChange:
     }
 
 
-def count_pending(connection: Connection, lane: str | None = None) -> int:
-    if lane is None:
-        row = connection.execute(_COUNT).fetchone()
-    else:
-        row = connection.execute(_COUNT_LANE.encode(), (registration_of(lane), lane)).fetchone()
-    assert row is not None  # noqa: S101
-    return int(row[0])
+def count_pending(connection: Connection, lane: str) -> int:
+    return int(one_row(connection, _COUNT_LANE, (registration_of(lane), lane))[0])
 
 
 class PostgresqlOutbox(CommittedOutbox[Connection, Transaction]):

@@ -51,7 +51,7 @@ from hookgw.store.postgresql.history import PostgresqlHistory
 from hookgw.store.postgresql.identity import find
 from hookgw.store.postgresql.log import begin_log
 from hookgw.store.postgresql.nodes import Nodes, forget_member
-from hookgw.store.postgresql.outbox import PostgresqlOutbox, count_pending
+from hookgw.store.postgresql.outbox import PostgresqlOutbox
 from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
@@ -218,7 +218,6 @@ async def open_store(
             writer,
             observer or SilentObserver(),
             on_committed=lambda: committed(),
-            pending=opened.pending,
             unusable=failures.current,
             threads=threads,
             hub=hub,
@@ -274,7 +273,7 @@ async def open_store(
                     nursery.start_soon(held.run)
                     nursery.start_soon(events.run)
                     nursery.start_soon(store.run_listener, feed_task.wake, threads)
-                    nursery.start_soon(_follow_switches, server, writer, nodes, commits, threads)
+                    nursery.start_soon(_follow_switches, server, writer, nodes, threads)
                     try:
                         yield store
                     finally:
@@ -329,9 +328,7 @@ class _FeedTask:
                 wait = min(2 * wait, POLL)
 
 
-async def _follow_switches(
-    server: Server, writer: Writer, nodes: Nodes, commits: GroupCommit[Transaction], threads: Threads
-) -> None:
+async def _follow_switches(server: Server, writer: Writer, nodes: Nodes, threads: Threads) -> None:
     """Adopt another server that the connections lead to, until cancelled."""
     while True:
         await trio.sleep(POLL)
@@ -345,7 +342,7 @@ async def _follow_switches(
             # Others may take its shards there as soon as it is adopted. The next heartbeat comes later.
             writer.guard.removed()
         try:
-            commits.recount(await threads.run(partial(_adopt, server, nodes.generation)))
+            await threads.run(partial(_adopt, server, nodes.generation))
         except (StartError, psycopg.Error) as error:
             reason = reason_of(error) if isinstance(error, psycopg.Error) else str(error).strip()
             server.identity.refusal = reason
@@ -354,8 +351,8 @@ async def _follow_switches(
             logger.warning("the database is used, and everything is read again", database=server.place)
 
 
-def _adopt(server: Server, generation: int) -> int:
-    """Prepare another server as a start would, and use it from now on; return what is pending there.
+def _adopt(server: Server, generation: int) -> None:
+    """Prepare another server as a start would, and use it from now on.
 
     Raises:
         StartError, psycopg.Error: it cannot be used, or a newer primary has taken its place.
@@ -378,15 +375,12 @@ def _adopt(server: Server, generation: int) -> int:
         # Until then the storage refuses the outcomes that it has for deliveries of the former server.
         forget_member(connection, generation)
         start = find_start(connection)
-        pending = count_pending(connection)
     server.identity.adopt(found, start)
-    return pending
 
 
 class _Opened(NamedTuple):
     """What the start read from the database."""
 
-    pending: int
     cipher: RecordCipher | None
     feed: Feed
 
@@ -404,7 +398,7 @@ def _open(
         cipher = reencrypt(connection, server.schema, keys, server.place)
         feed = Feed()
         feed.start(connection)
-        return _Opened(count_pending(connection), cipher, feed)
+        return _Opened(cipher, feed)
 
     with start_errors(server):
         connections.background.call(partial(check_pooler, server=server))

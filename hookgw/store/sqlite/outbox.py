@@ -104,9 +104,9 @@ FROM (
 ) part
 CROSS JOIN names i ON i.number = part.instance
 """
-_COUNT = "SELECT count(*) FROM deliveries INDEXED BY outbox WHERE state = 'pending'"
-_COUNT_LANE = f"""{_COUNT} AND registration = (SELECT number FROM names WHERE name = ?)
-    AND lane = (SELECT number FROM names WHERE name = ?)"""  # noqa: S608 - the text above
+_COUNT_LANE = """SELECT count(*) FROM deliveries INDEXED BY outbox
+    WHERE state = 'pending' AND registration = (SELECT number FROM names WHERE name = ?)
+        AND lane = (SELECT number FROM names WHERE name = ?)"""
 # A loose index scan: one search of the index for each lane, however many deliveries each lane has.
 _LANES = """
 WITH RECURSIVE target (registration) AS MATERIALIZED (SELECT number FROM names WHERE name = ?),
@@ -250,9 +250,7 @@ def pending_counts(connection: sqlite3.Connection) -> PendingChange:
     return total
 
 
-def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> int:
-    if lane is None:
-        return int(connection.execute(_COUNT).fetchone()[0])
+def count_pending(connection: sqlite3.Connection, lane: str) -> int:
     return int(connection.execute(_COUNT_LANE, (registration_of(lane), lane)).fetchone()[0])
 
 

@@ -42,7 +42,7 @@ from hookgw.store.sqlite.database import (
 from hookgw.store.sqlite.file_watch import FileWatch
 from hookgw.store.sqlite.history import SqliteHistory
 from hookgw.store.sqlite.log import begin_log
-from hookgw.store.sqlite.outbox import SqliteOutbox, count_pending
+from hookgw.store.sqlite.outbox import SqliteOutbox
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
 from hookgw.store.sqlite.recent_events import RecentEvents
 from hookgw.store.sqlite.reencrypt import reencrypt
@@ -139,7 +139,6 @@ async def open_store(
             observer,
             in_use=writing,
             on_committed=lambda: committed(),
-            pending=opened.pending,
             inline=None if loop_load is None else InlineCommits(writer.commit_at_once, loop_load),
             unusable=lambda: file.lost or failures.current(),
             threads=threads,
@@ -192,7 +191,6 @@ class _Opened(NamedTuple):
 
     connections: DatabaseConnections
     numbers: SequenceNumbers
-    pending: int
     cipher: RecordCipher | None
     resources: ExitStack
 
@@ -204,5 +202,4 @@ def _open(path: Path, keys: MasterKeys, keep_unwanted: bool, now: float) -> _Ope
             cipher = reencrypt(connections.writer, keys, path)
             begin_log(connections.writer, now, is_whole=keep_unwanted)
             numbers = last_numbers(connections.writer)
-            pending = count_pending(connections.writer)
-        return _Opened(connections, numbers, pending, cipher, stack.pop_all())
+        return _Opened(connections, numbers, cipher, stack.pop_all())

@@ -116,7 +116,7 @@ async def test_a_node_goes_on_with_the_copy_that_its_connections_lead_to(
         await arrivals(receiver, "before", "waits", "first", "second")
         await emit(gateway, "third")
         await arrivals(receiver, "before", "waits", "first", "second", "third")
-        await until(lambda: not gateway.store.statistics().pending)
+        await until(lambda: not gateway.backlog.count)
 
 
 async def test_a_node_forgets_what_an_earlier_state_lacks(

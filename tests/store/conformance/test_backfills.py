@@ -20,6 +20,7 @@ from tests.store.support import (
     finish,
     ids_of,
     pending,
+    pending_of,
     report,
     seqs_of,
     settle,
@@ -124,7 +125,7 @@ async def test_listeners_hear_of_it_as_of_what_is_sent_again(store: Store) -> No
     await store.flush()
     assert listener.take() == [("requeued", {LANE: 2}), ("changed", {("reg_1", "shop"): (2, 14)})]
     assert await store.count_pending(LANE) == 2
-    assert store.statistics().pending == 4
+    assert await pending_of(store) == 4
 
 
 @pytest.mark.parametrize(

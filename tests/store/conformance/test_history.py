@@ -28,6 +28,7 @@ from tests.store.support import (
     listed,
     park,
     pending,
+    pending_of,
     report,
     seqs_of,
     settle,
@@ -362,7 +363,7 @@ async def test_without_a_history_a_settled_delivery_is_gone(engine: Engine, end:
         await settle(store, Settlement(seq=first, state=end.state, at=AT, attempt=end.attempt))
         assert await store.find_delivery("shop", "e1") is None
         assert await seqs_of(store) == [second]
-        assert store.statistics().pending == 1
+        assert await pending_of(store) == 1
         assert await store.append(to("e1", "e2")) == [False, False]
         assert await store.enforce_retention(before=9e9, limit=KEEP) == 0
         assert await store.append(to("e1", "e2")) == [True, False]

@@ -14,7 +14,7 @@ from hookgw import Delivery, DeliveryState
 from tests.public.records import LaneRule, Ordering, Settlement
 from tests.public.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import ENGINES, Engine, make_engine
-from tests.store.support import AT, attempt, event, park, pending
+from tests.store.support import AT, attempt, event, park, pending, pending_of
 
 REGISTRATIONS = st.sampled_from(["reg_1", "reg_2"])
 INSTANCES = st.sampled_from(["shop", "mall"])
@@ -237,7 +237,7 @@ class Model:
                 map(show, deliveries[:2])
             )
             assert await store.count_pending(lane) == len(deliveries)
-        assert store.statistics().pending == len(self.pending)
+        assert await pending_of(store) == len(self.pending)
         counted = {name: counts for name, counts in self.heard.items() if counts != (0, 0)}
         assert await store.pending_counts() == counted
 

@@ -23,6 +23,7 @@ from tests.store.support import (
     listed,
     park,
     pending,
+    pending_of,
     report,
     seqs_of,
     settle,
@@ -69,7 +70,7 @@ async def test_parking_makes_dead_letters_in_all_lanes(store: Store, step: int) 
         ("e0", "before"),
     ]
     assert all(letter.finished_at for letter in page.deliveries)
-    assert store.statistics().pending == 2
+    assert await pending_of(store) == 2
     assert await park(store, "reg_1", "again") == 0
 
 
@@ -198,7 +199,7 @@ async def test_a_resent_delivery_is_last_in_its_lane_and_starts_anew(store: Stor
     assert (found.summary.state, found.summary.reason) == (DeliveryState.PENDING, None)
     assert found.summary.finished_at is None
     assert [attempt.number for attempt in found.attempts] == [1, 2]
-    assert store.statistics().pending == 3
+    assert await pending_of(store) == 3
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tests.store.support import (
     dropped,
     failed,
     pending,
+    pending_of,
     report,
     seqs_of,
     settle,
@@ -87,7 +88,7 @@ async def test_only_a_pending_delivery_is_settled(store: Store, seq: int) -> Non
     found = await report(store)
     assert found.summary.state is DeliveryState.DEAD
     assert [made.number for made in found.attempts] == [1]
-    assert store.statistics().pending == 0
+    assert await pending_of(store) == 0
 
 
 async def test_several_settlements_of_one_delivery_at_once(store: Store, seq: int) -> None:
@@ -101,7 +102,7 @@ async def test_several_settlements_of_one_delivery_at_once(store: Store, seq: in
     found = await report(store)
     assert (found.summary.state, found.summary.attempts) == (DeliveryState.DELIVERED, 3)
     assert [made.number for made in found.attempts] == [1, 2, 3]
-    assert store.statistics().pending == 0
+    assert await pending_of(store) == 0
 
 
 async def test_deliveries_with_unlike_ends_in_one_commit(store: Store) -> None:
@@ -124,7 +125,7 @@ async def test_deliveries_with_unlike_ends_in_one_commit(store: Store) -> None:
     kept = msgspec.structs.replace(made, answer="tudo ?")
     assert found[0].attempts == (kept,)
     assert [[a.number for a in one.attempts] for one in found] == [[1], [1, 2], [2], [1], []]
-    assert store.statistics().pending == 0
+    assert await pending_of(store) == 0
 
 
 async def test_what_was_sent_and_answered_is_kept_of_a_failed_attempt(store: Store, seq: int) -> None:

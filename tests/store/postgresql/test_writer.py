@@ -16,7 +16,7 @@ from hookgw import Conflict, Invalid
 from tests.public.concurrency import Clock
 from tests.public.kernel import StorageUnavailable
 from tests.public.postgresql import Feed, PostgresqlStore, Server, Transaction, open_store
-from tests.store.support import Listener, ids_of, seqs_of, to
+from tests.store.support import Listener, ids_of, pending_of, seqs_of, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer
 from tests.support.stores import commits_of, turn_of
@@ -452,7 +452,7 @@ async def test_the_server_crashes_in_a_commit_and_another_transaction_gets_its_n
         store.settle_nowait(as_delivered(first))
         await store.flush()
         assert await ids_of(store) == []
-        assert store.statistics().pending == 0
+        assert await pending_of(store) == 0
     else:
         await store.put_value("a", "1")
         assert await store.get_value("a") == "1"

@@ -12,7 +12,20 @@ from tests.public.kernel import StorageUnavailable
 from tests.public.sqlite import VERSION
 from tests.public.store import Append
 from tests.store.sqlite.support import child, opened, peek
-from tests.store.support import AT, LANE, RULE, dead, event, ids_of, pending, replay, seqs_of, settle, to
+from tests.store.support import (
+    AT,
+    LANE,
+    RULE,
+    dead,
+    event,
+    ids_of,
+    pending,
+    pending_of,
+    replay,
+    seqs_of,
+    settle,
+    to,
+)
 
 pytestmark = pytest.mark.process
 
@@ -127,7 +140,7 @@ async def test_what_append_returned_for_outlives_a_kill(path: Path, after: int) 
         for producer_number in range(8):
             own = [name for name in kept if name.startswith(f"p{producer_number}_")]
             assert own == [f"p{producer_number}_{number}" for number in range(len(own))]
-        assert store.statistics().pending == len(kept)
+        assert await pending_of(store) == len(kept)
         last = (await seqs_of(store))[-1]
         assert await store.append([*to(known[0]), *to("after")]) == [False, True]
         [after_all] = await pending(store, after=last)
@@ -229,7 +242,7 @@ async def test_a_kill_during_a_replay_leaves_each_delivery_in_one_state(path: Pa
         again = await ids_of(store)
         assert len(again) >= done == 10 * after
         assert again == names[: len(again)]
-        assert store.statistics().pending == len(again)
+        assert await pending_of(store) == len(again)
         assert sum(await replay(store, reg_1=RULE)) == len(names) - len(again)
         await store.append(to("new"))
         assert await ids_of(store) == [*names, "new"]

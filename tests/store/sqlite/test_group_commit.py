@@ -38,7 +38,7 @@ from tests.public.store import (
     Store,
 )
 from tests.store.sqlite.support import hold_commits, opened, peek
-from tests.store.support import LANE, Listener, Watch, delivered, event, ids_of, seqs_of, to
+from tests.store.support import LANE, Listener, Watch, delivered, event, ids_of, pending_of, seqs_of, to
 from tests.support.stores import commits_of
 
 
@@ -695,7 +695,7 @@ async def test_a_function_that_fails_fails_alone(path: Path, store: Store) -> No
         nursery.start_soon(store.append, to("e1"))
     assert peek(path, "SELECT writes FROM probe") == [(7,)]
     assert await ids_of(store) == ["e0", "e1"]
-    assert store.statistics().pending == 2
+    assert await pending_of(store) == 2
     assert [name for name, _ in listener.calls] == ["appended", "appended"]
     await store.append(to("e2", registration="never"))
     assert await ids_of(store, "never:0") == ["e2"]

@@ -123,7 +123,6 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "all lanes": outbox.pending_lanes,
     "counts of the lanes of a registration": lambda c: outbox.pending_lanes(c, "reg"),
     "lanes of a registration": lambda c: outbox.lanes_of(c, "reg"),
-    "count": outbox.count_pending,
     "count by instance": outbox.pending_counts,
     "count of a lane": lambda c: outbox.count_pending(c, "reg:0"),
     "settle": lambda c: settle(transaction(c), [delivered(1)]),
