@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
+import trio
 from markupsafe import Markup
 
 from hookgw import Invalid, PluginGateway
@@ -25,6 +26,8 @@ class Page:
 
     def __init__(self, alerts: Callable[[], Alerts]) -> None:
         self._alerts = alerts
+        # Held from the read of the rules to the write: of two changes at once, both last.
+        self._changing = trio.Lock()
 
     async def render(self, gateway: PluginGateway, query: Mapping[str, str]) -> str:
         alerts, records = self._alerts(), await gateway.records.load()
@@ -114,6 +117,12 @@ class Page:
             if error:
                 return _("{channel} does not take it: {reason}", channel=name, reason=error)
             return _("{channel} has the test.", channel=name)
+        async with self._changing:
+            return await self._change_rules(alerts, gateway, what, name, form)
+
+    async def _change_rules(
+        self, alerts: Alerts, gateway: PluginGateway, what: str, name: str, form: Mapping[str, str]
+    ) -> str:
         stored = list((await gateway.records.load()).get(RULES) or ())
         if what == "remove":
             kept = [rule for rule in stored if read_rule(rule).id != name]

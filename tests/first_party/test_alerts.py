@@ -373,6 +373,28 @@ async def test_a_rule_whose_channel_is_gone_is_shown_with_the_reason(tmp_path: P
         assert (await gateway.records.load())["rules"] == rules[1:]
 
 
+async def test_rules_that_two_add_at_once_both_last(
+    tmp_path: Path, phone: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with alerting(tmp_path, phone) as kit:
+        [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
+        gateway, load = kit.gateway.for_plugin("alerts"), kit.gateway.store.load_plugin_records
+
+        async def load_slowly(plugin: str) -> dict[str, Any]:
+            found = await load(plugin)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(kit.gateway.store, "load_plugin_records", load_slowly)
+            async with trio.open_nursery() as nursery:
+                for kind in ("webhook_failing", "dead_letters"):
+                    form = {"do": "add", "on": kind, "to": "phone"}
+                    nursery.start_soon(page.submit, gateway, form, 10)
+        rules = (await gateway.records.load())["rules"]
+        assert sorted(rule["on"] for rule in rules) == ["dead_letters", "webhook_failing"]
+
+
 @pytest.mark.parametrize(
     ("block", "message"),
     [
