@@ -43,6 +43,7 @@ class Certificates:
 
     def __init__(self, settings: TlsSettings) -> None:
         self._settings = settings
+        self._renewing = trio.Lock()
         self.seen = _look(settings)
         self.context = load_context(settings)
         self._end = end_of(settings)
@@ -64,15 +65,17 @@ class Certificates:
 
         If the files are invalid, log an error and keep the current certificate.
         """
-        # Look before loading: a change between the two is found by the next check, not lost.
-        self.seen = await SYSTEM_THREADS.run(partial(_look, self._settings))
-        try:
-            self.context, self._end = await SYSTEM_THREADS.run(partial(_load, self._settings))
-        except StartError as error:
-            logger.error("certificate not renewed", reason=str(error))  # noqa: TRY400 -- the message says enough
-        else:
-            logger.info("certificate renewed", file=self._settings.certificate)
-            self.tell_of_end()
+        # One after the other: one that began before the files changed must not end last.
+        async with self._renewing:
+            # Look before loading: a change between the two is found by the next check, not lost.
+            self.seen = await SYSTEM_THREADS.run(partial(_look, self._settings))
+            try:
+                self.context, self._end = await SYSTEM_THREADS.run(partial(_load, self._settings))
+            except StartError as error:
+                logger.error("certificate not renewed", reason=str(error))  # noqa: TRY400 -- the message says enough
+            else:
+                logger.info("certificate renewed", file=self._settings.certificate)
+                self.tell_of_end()
 
     def tell_of_end(self) -> None:
         left = self._end - time.time()

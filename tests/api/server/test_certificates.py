@@ -2,8 +2,10 @@
 
 import os
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -130,6 +132,35 @@ async def test_each_change_of_the_files_is_noticed_once(
     assert await renewed.receive() == "renewed"
     assert renewed.statistics().current_buffer_used == 0
     nursery.cancel_scope.cancel()
+
+
+async def test_a_renewal_that_takes_long_does_not_undo_a_later_one(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by the watch, and one by SIGHUP: nothing would tell of the difference until the next change."""
+    certificates, may_return = Certificates(write(tmp_path)), trio.Event()
+    loaded: list[ssl.SSLContext] = []
+
+    class SlowThreads:
+        async def run(self, call: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+            found = call()
+            if isinstance(found[0], ssl.SSLContext):
+                loaded.append(found[0])
+                if len(loaded) == 1:
+                    await may_return.wait()
+            await trio.lowlevel.checkpoint()
+            return found
+
+    monkeypatch.setattr("hookgw.web.server.certificates.SYSTEM_THREADS", SlowThreads())
+    nursery.start_soon(certificates.renew)
+    await wait_all_tasks_blocked()
+    write(tmp_path)
+    nursery.start_soon(certificates.renew)
+    await wait_all_tasks_blocked()
+    may_return.set()
+    await wait_all_tasks_blocked()
+    assert len(loaded) == 2
+    assert certificates.context is loaded[-1]
 
 
 async def test_a_replaced_file_is_a_change(tmp_path: Path) -> None:
