@@ -3,6 +3,8 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -32,3 +34,16 @@ def test_texts_and_values_that_look_like_the_filling_are_rows(connection: sqlite
     rows = [("0", 0), ("", None), (-1, 0)]
     assert ADD.run(connection, rows) == 3
     assert connection.execute("SELECT a, b FROM found").fetchall() == rows
+
+
+def test_an_update_of_one_row_binds_its_values_in_order() -> None:
+    """Python 3.12 before 3.12.4 warns of numbers of parameters, and hookgw stopped where that is an error."""
+    executed: list[tuple[str, list[object]]] = []
+
+    def execute(statement: str, values: list[object]) -> SimpleNamespace:
+        executed.append((statement, values))
+        return SimpleNamespace(rowcount=1)
+
+    connection: Any = SimpleNamespace(execute=execute)
+    assert CHANGE.run(connection, [(7, "x")]) == 1
+    assert executed == [("UPDATE found SET b = ?  WHERE found.a = ?", ["x", 7])]
