@@ -408,8 +408,8 @@ async def test_a_disk_that_refuses_the_end_of_a_connection_gets_it_later(
         monkeypatch.setattr(Registry, "put_instance", refuse)
         await kit.emit("CONNECTION_UPDATE", {"state": "close", "statusReason": 401})
         await kit.advance(5)
-        stored = kit.gateway.instances.get("shop").disconnection
-        assert stored is not None
+        while (stored := kit.gateway.instances.get("shop").disconnection) is None:
+            await kit.settled()  # the store writes in a thread
         assert stored.code == 401
 
 
