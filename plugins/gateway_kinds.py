@@ -51,8 +51,8 @@ KINDS = [
     ),
     _kind(
         "MESSAGING_HISTORY_SET",
-        "A part of the account's history was loaded.",
-        {"messages": [_MESSAGE], "isLatest": True},
+        "The account's history was loaded, or a part of it.",
+        {"messageCount": 1200, "chatCount": 80, "contactCount": 310},
         dotted="messaging-history.set",
     ),
     # People and chats

@@ -11,7 +11,7 @@ from hookgw import Invalid
 from hookgw import connectors as kit
 from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url, whatsapp_number_of
 
-from .webhook import EVENTS, SPELLINGS
+from .webhook import EVENTS, NEWER, SPELLINGS
 
 _ROOT = "plugins.options.evolution"
 
@@ -45,7 +45,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         },
         "remote_events": {
             "type": "array",
-            "items": {"type": "string", "enum": [*EVENTS, *SPELLINGS]},
+            "items": {"type": "string", "enum": [*EVENTS, *SPELLINGS, *NEWER]},
             "description": "The kinds that Evolution API shall send; by default all. CONNECTION_UPDATE and "
             "QRCODE_UPDATED always come.",
         },
@@ -111,7 +111,7 @@ def read_defaults(options: Mapping[str, Any]) -> Defaults:
         if defaults.base_url:
             _checked_url(defaults.base_url)
         for name in defaults.remote_events:
-            if name not in EVENTS and name not in SPELLINGS:
+            if name not in (*EVENTS, *SPELLINGS, *NEWER):
                 raise ValueError(f"remote_events: Evolution API has no event {name}")
     except (Invalid, msgspec.ValidationError) as error:
         raise ValueError(str(error)) from None

@@ -26,6 +26,9 @@ EVENTS = (
 )
 """What Evolution API 2.3.7 knows. It refuses the whole call for one other name."""
 
+NEWER = ("MESSAGING_HISTORY_SET",)
+"""What 2.4 knows, too: asked for where an instance names it."""
+
 SPELLINGS = {"GROUPS_UPDATE": "GROUP_UPDATE"}
 """hookgw's names of kinds that Evolution API calls otherwise."""
 
@@ -50,7 +53,7 @@ def wanted_webhook(url: str, secret: str, *, events: Collection[str]) -> dict[st
         # hookgw fetches the files that fit into events. With all files inside, a message with a long video is
         # larger than any request that hookgw takes, and lost.
         "base64": False,
-        "events": [name for name in EVENTS if name in chosen],
+        "events": [name for name in (*EVENTS, *NEWER) if name in chosen],
     }
 
 

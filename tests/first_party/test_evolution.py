@@ -101,6 +101,22 @@ async def test_a_rotated_url_is_told_soon(
         assert webhook["url"] == url
 
 
+async def test_a_kind_of_a_newer_version_is_asked_for_by_name_alone(
+    connector: Connector, session: FakeSession, evolution: Evolution
+) -> None:
+    """2.3 refuses the whole call for it."""
+    evolution.events.append("MESSAGING_HISTORY_SET")
+    session.options["remote_events"] = ["MESSAGES_SET", "MESSAGING_HISTORY_SET"]
+    async with connected(connector, session):
+        webhook = evolution.accounts["shop"].webhook
+        assert webhook is not None
+        assert {*webhook["events"]} == {
+            *("MESSAGES_SET", "MESSAGING_HISTORY_SET", "CONNECTION_UPDATE", "QRCODE_UPDATED")
+        }
+        await trio.sleep(CHECK_INTERVAL + 1)
+        assert len(evolution.calls_of("POST webhook/set")) == 1
+
+
 async def test_files_are_not_inside_webhooks(
     connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
