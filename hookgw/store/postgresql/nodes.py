@@ -68,12 +68,16 @@ _MEND_FUTURE = """UPDATE nodes SET heartbeat_at = clock_timestamp() WHERE genera
     SELECT generation FROM nodes WHERE heartbeat_at > clock_timestamp() FOR UPDATE SKIP LOCKED
 )"""
 
-_SILENT_HOLDERS = f"""SELECT array_agg(token), array_agg(address) FROM (
-    SELECT right(application_name, {TOKEN_LENGTH}) AS token, coalesce(host(client_addr), 'local') AS address
+# Of sessions of another user, whether they are idle may be hidden, and nobody else may end them.
+_SILENT_HOLDERS = f"""SELECT array_agg(token) FILTER (WHERE is_own), array_agg(address) FILTER (WHERE is_own),
+    array_agg(usename) FILTER (WHERE NOT is_own)
+FROM (
+    SELECT right(application_name, {TOKEN_LENGTH}) AS token, coalesce(host(client_addr), 'local') AS address,
+        usename::text, usename = session_user AS is_own
     FROM pg_locks JOIN pg_stat_activity USING (pid)
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND datname = current_database()
         AND classid = %s AND objid = (hashtext(current_schema())::bigint & 4294967295)::oid
-) holders WHERE NOT EXISTS (
+) holders WHERE NOT is_own OR NOT EXISTS (
     SELECT FROM pg_stat_activity WHERE right(application_name, {TOKEN_LENGTH}) = token
         AND (state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
 )"""  # noqa: S608 - a constant
@@ -129,8 +133,10 @@ class Nodes:
             await trio.sleep(START_POLL)
             if trio.current_time() - looked_at >= START_SILENT:
                 looked_at = trio.current_time()
-                ended = await self.reader.run(_end_silent_holders)
-                logger.warning("another node holds the lock of nodes that start", cut_off=ended)
+                ended, others = await self.reader.run(_end_silent_holders)
+                logger.warning(
+                    "another node holds the lock of nodes that start", cut_off=ended, other_users=others
+                )
         try:
             yield
         finally:
@@ -272,13 +278,17 @@ def _ask_lock(statement: LiteralString, connection: Connection) -> bool:
     return bool(row and row[0])
 
 
-def _end_silent_holders(connection: Connection) -> list[str]:
-    """Cut off who holds :data:`START_LOCK` and does nothing; return their addresses."""
+def _end_silent_holders(connection: Connection) -> tuple[list[str], list[str]]:
+    """Cut off who holds :data:`START_LOCK` and does nothing.
+
+    Returns:
+        Their addresses, and the users of holders that this user cannot cut off.
+    """
     row = connection.execute(_SILENT_HOLDERS, (START_LOCK, START_SILENT)).fetchone()
-    tokens, addresses = row or (None, None)
+    tokens, addresses, users = row or (None, None, None)
     if tokens:
         end_sessions(connection, tokens)
-    return addresses or []
+    return addresses or [], users or []
 
 
 def _locked(change: Callable[[Connection], T], connection: Connection) -> T:

@@ -217,6 +217,21 @@ async def test_a_start_waits_no_more_for_one_that_is_silent(
         assert [one["cut_off"] for one in logs][-1] == ["local"]
 
 
+async def test_a_start_names_the_user_of_one_that_it_cannot_cut_off(
+    nodes: list[Nodes], acting: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where two users take turns. The log had it as cut off, and nobody knew why nodes do not start."""
+    monkeypatch.setattr("hookgw.store.postgresql.nodes.START_SILENT", 0.1)
+    other = Nodes(acting[0])
+    with closing(other.session):
+        async with nodes[0].starting(), trio.open_nursery() as nursery:
+            with capture_logs() as logs:
+                nursery.start_soon(_start_and_end, other)
+                await until(lambda: len(logs) > 1)
+            nursery.cancel_scope.cancel()
+    assert {(tuple(one["cut_off"]), tuple(one["other_users"])) for one in logs} == {((), ("hookgw",))}
+
+
 async def test_a_start_waits_for_one_that_is_at_work(
     nodes: list[Nodes], servers: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
