@@ -26,6 +26,7 @@ from hookgw.store.sqlite.event_ids import remembered_bytes
 from hookgw.store.sqlite.file_lock import has_foreign_log, hold_lock, log_of
 from hookgw.store.sqlite.leftovers import kept_copies, leftovers, remove_leftovers, spare_of
 from hookgw.store.sqlite.log_index import index_of
+from hookgw.store.sqlite.new_file import keep_under
 from hookgw.store.sqlite.schema import (
     APPLICATION_ID,
     OLDEST_VERSION,
@@ -435,7 +436,7 @@ def _move_aside(path: Path) -> Path | None:
         # Beside no file: it would damage this one.
         log.replace(path.with_name(f"{path.name}.former-wal"))
     with suppress(FileNotFoundError):
-        kept.hardlink_to(log)
+        keep_under(log, kept)
     is_whole = False
     with suppress(sqlite3.Error, StorageUnavailable, StartError):
         # With its log: a file in the middle of a checkpoint cannot be read without.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hookgw.config.folders import sync_folder
 from hookgw.store.sqlite.leftovers import PREFIX, SUFFIX, remove_abandoned
+
+# exFAT, FAT and many network file systems have no hard links, and mergerfs has none between two disks.
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV}
 
 
 @contextmanager
@@ -28,7 +33,7 @@ def new_file(path: Path) -> Iterator[Path]:
         FileExistsError: the name is taken, by a file or by a link, also a broken one. Nothing was changed.
         OSError: the disk refuses.
     """
-    # Known early, before much is copied. The link below is what makes sure.
+    # Known early, before much is copied. give_name() makes sure.
     if os.path.lexists(path):
         raise FileExistsError(17, "File exists", str(path))
     remove_abandoned(path.parent)
@@ -36,13 +41,52 @@ def new_file(path: Path) -> Iterator[Path]:
     try:
         yield partial
         os.fsync(descriptor)
-        # A hard link, not a rename: it never replaces a file, and it does not follow a link in its place.
-        path.hardlink_to(partial)
+        give_name(partial, path)
     finally:
         with suppress(FileNotFoundError):
             partial.unlink()
         os.close(descriptor)
     sync_folder(path.parent)
+
+
+def give_name(file: Path, name: Path) -> None:
+    """Rename a file, and never replace another one, nor follow a link in its place.
+
+    Raises:
+        FileExistsError: the name is taken. Nothing was changed.
+        OSError: the disk refuses.
+    """
+    try:
+        name.hardlink_to(file)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    else:
+        file.unlink()
+        return
+    # Taken first, then replaced. Only a kill in between leaves an empty file.
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        file.replace(name)
+    except BaseException:
+        name.unlink()
+        raise
+
+
+def keep_under(file: Path, name: Path) -> None:
+    """Give a file a second name; where it cannot have one, copy it.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        OSError: the disk refuses.
+    """
+    try:
+        name.hardlink_to(file)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with new_file(name) as partial:
+            shutil.copyfile(file, partial)
 
 
 def _create(folder: Path) -> tuple[Path, int]:

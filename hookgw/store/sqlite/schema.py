@@ -49,6 +49,7 @@ from hookgw.config.service_manager import extended_start
 from hookgw.kernel.errors import StartError
 from hookgw.records.registrations import is_global
 from hookgw.store.sqlite.leftovers import UNFINISHED, unfinished_copies
+from hookgw.store.sqlite.new_file import give_name
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -381,11 +382,9 @@ def _keep(unfinished: Path) -> Path:
     copy, number = unfinished.with_name(name), 1
     while True:
         try:
-            # A hard link, not a rename: it never overwrites an earlier copy.
-            copy.hardlink_to(unfinished)
+            give_name(unfinished, copy)
             break
         except FileExistsError:
             copy, number = unfinished.with_name(f"{name}.{number}"), number + 1
-    unfinished.unlink()
     sync_folder(copy.parent)
     return copy

@@ -283,6 +283,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.usefixtures("links")
 async def test_the_log_of_a_killed_process_goes_aside_with_its_file(path: Path, tmp_path: Path) -> None:
     await fill(path)
     copy = tmp_path / "copy.db"
@@ -297,6 +298,7 @@ async def test_the_log_of_a_killed_process_goes_aside_with_its_file(path: Path, 
     assert (await pending_in(aside))[-1] == "in-the-log"
 
 
+@pytest.mark.usefixtures("links")
 async def test_the_log_of_a_damaged_file_goes_aside_too(path: Path, tmp_path: Path) -> None:
     await fill(path)
     copy = tmp_path / "copy.db"

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import errno
 import os
 import signal
 import stat
@@ -15,6 +16,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.usefixtures("links")
 def test_it_gets_its_name_at_the_end(tmp_path: Path) -> None:
     with new_file(tmp_path / "copy") as partial:
         partial.write_text("whole")
@@ -52,11 +54,34 @@ def test_nothing_is_replaced(tmp_path: Path, kind: str) -> None:
     assert not other.exists() or other.read_text() == "precious"
 
 
-def test_a_name_that_is_taken_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("links")
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_name_that_is_taken_meanwhile_is_not_replaced(tmp_path: Path, is_link: bool) -> None:
+    other = tmp_path / ("other" if is_link else "copy")
+
+    def take() -> None:
+        other.write_text("early")
+        if is_link:
+            (tmp_path / "copy").symlink_to(other)
+
     with pytest.raises(FileExistsError), new_file(tmp_path / "copy"):
-        (tmp_path / "copy").write_text("early")
-    assert names(tmp_path) == ["copy"]
+        take()
+    assert names(tmp_path) == sorted({"copy", other.name})
     assert (tmp_path / "copy").read_text() == "early"
+
+
+@pytest.mark.parametrize("links", ["EPERM"], indirect=True)
+@pytest.mark.usefixtures("links")
+def test_where_there_are_no_links_a_name_that_the_disk_refuses_stays_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: Path, target: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(file), None, str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="Input/output error"), new_file(tmp_path / "copy"):
+        pass
+    assert names(tmp_path) == []
 
 
 def test_two_at_once_do_not_take_each_other_for_abandoned(tmp_path: Path) -> None:

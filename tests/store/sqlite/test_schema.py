@@ -219,6 +219,7 @@ async def test_the_file_is_copied_first_and_the_copy_is_kept(tmp_path: Path, nam
     assert (line["file"], line["copy"], line["log_level"]) == (str(path), str(copy), "info")
 
 
+@pytest.mark.usefixtures("links")
 async def test_a_copy_never_overwrites_another_file(tmp_path: Path) -> None:
     path = unpack("plain", tmp_path)
     before = dump(path)
