@@ -41,8 +41,6 @@ SLICES = tuple(
 
 
 class Dashboard:
-    """The dashboard of one gateway."""
-
     def __init__(self, gateway: Gateway) -> None:
         self.site = site = Site(gateway, SLICES)
         SignIn(site)

@@ -125,7 +125,6 @@ class TagGroups:
         return old, tuple(new)
 
     def sums(self, by_instance: Mapping[str, int]) -> dict[TagGroup, int]:
-        """Return the amounts of instances by group."""
         found: dict[TagGroup, int] = {}
         for instance, amount in by_instance.items():
             for group in self.of(instance):

@@ -48,7 +48,6 @@ class ChatOrder:
         return self._wide is None and not self._lanes
 
     def may_begin(self, lane: Ordered, position: Position) -> bool:
-        """Return whether a lane may begin a delivery."""
         if self._wide is None:
             return True
         others = self._lanes if lane is self._wide else (self._wide,)

@@ -203,7 +203,6 @@ def _search_index(pages: list[Page], files: Mapping[str, str]) -> bytes:
 
 
 def _texts(part: Part) -> Iterator[tuple[Heading, str]]:
-    """Yield each heading with the text below it."""
     headings = iter(part.headings)
     heading, pieces = next(headings), list[str]()
     is_title, is_first = False, True

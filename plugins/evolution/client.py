@@ -87,7 +87,6 @@ class Client(NetworkClient):
         return {}
 
     def url_of(self, path: str) -> str:
-        """Return the URL of a call."""
         return f"{self._root}/{path}/{quote(self.remote, safe='')}"
 
     def refusal(self, response: httpx.Response, answer: Any) -> NetworkRefused:

@@ -74,7 +74,6 @@ def jid_of(value: Any) -> str:
 
 
 def is_group(jid: str) -> bool:
-    """Return whether a chat is a group."""
     return jid.endswith("@g.us")
 
 

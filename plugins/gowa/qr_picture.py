@@ -141,7 +141,6 @@ def _data_places(count: int, version: int) -> Iterator[tuple[int, int]]:
 
 
 def _text_of(data: bytes, version: int) -> str:
-    """Return the text of the segments in the data."""
     bits = "".join(f"{byte:08b}" for byte in data)
     at, found = 0, b""
 

@@ -390,7 +390,6 @@ class Connection:
         return room
 
     async def is_encrypted(self, room: str) -> bool:
-        """Return whether a room is encrypted."""
         known = self.encrypted.get(room)
         if known is None:
             try:
@@ -429,7 +428,6 @@ class Connection:
         return None
 
     async def send_event(self, room: str, kind: str, content: dict[str, Any], transaction: str) -> str:
-        """Send an event to a room, and return its id."""
         with self._send(room):
             answer = await self.client.put("rooms", room, "send", kind, transaction, body=content)
             id_ = text(answer.get("event_id"))

@@ -283,7 +283,6 @@ def _membership(
 
 
 def receipts(content: Any, room: str, account: Account) -> Iterator[NewEvent]:
-    """Yield the events for the content of an ``m.receipt``."""
     for id_, user in read_by(content):
         author = account.author_of(id_)
         data = {

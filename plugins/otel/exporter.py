@@ -46,7 +46,6 @@ class Exporter:
         self._is_enough = trio.Event()
 
     def use(self, options: Options) -> None:
-        """Replace the options."""
         self._options = options
         self._url = options.endpoint.rstrip("/")
         self._server = str(httpx.URL(options.endpoint).copy_with(path="/", query=None)).rstrip("/")

@@ -106,7 +106,6 @@ class Tracer:
         self._begun: OrderedDict[tuple[str, str], _Begun] = OrderedDict()
 
     def use(self, options: Options) -> None:
-        """Replace the options."""
         self._is_on = options.traces
         self._below = options.sample * 2**_RANDOM_BITS
 
@@ -170,7 +169,6 @@ class Tracer:
                 request.headers["tracestate"] = context.state
 
     def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        """Make the span of an attempt."""
         context = self._context_of(delivery.event)
         if not (self._is_on and context.is_sampled):
             return

@@ -32,7 +32,6 @@ def account_of(instance: str) -> str:
 
 
 def person(number: int) -> str:
-    """Return the JID of a person."""
     return f"55119{number % 10**8:08d}@s.whatsapp.net"
 
 
@@ -61,7 +60,6 @@ def groups(chats: int, account: str) -> list[dict[str, Any]]:
 
 
 def group_of(chat: int) -> str:
-    """Return the JID of a chat that is a group."""
     return f"1203630400{chat:08d}@g.us"
 
 
@@ -71,7 +69,6 @@ def message_id(random: Random) -> str:
 
 
 def is_group(message: dict[str, Any]) -> bool:
-    """Return whether a message was written in a group."""
     chat: str = message["key"]["remoteJid"]
     return chat.endswith("@g.us")
 

@@ -122,7 +122,6 @@ def common_parameters(message: Any) -> dict[str, Any]:
 
 
 def text_parameters(message: TextMessage) -> dict[str, Any]:
-    """Return the parameters of ``sendMessage``."""
     parameters = {**common_parameters(message), "text": checked_text(message.text)}
     if not message.link_preview:
         parameters["link_preview_options"] = {"is_disabled": True}

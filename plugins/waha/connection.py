@@ -338,7 +338,6 @@ class Connection:
         await self.remove_webhook()  # a stopped session is not started for this
 
     async def restart(self) -> None:
-        """Restart the session."""
         await self.remote.call("restart")
 
     async def _show_code(self) -> None:

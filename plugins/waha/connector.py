@@ -342,7 +342,6 @@ class Waha(kit.NetworkConnector[Connection]):
             connection.follow_settings(settings)
 
     async def restart(self, session: Session) -> None:
-        """Restart the session on the server."""
         await self.connections.of(session).restart()
 
     async def logout(self, session: Session) -> None:

@@ -69,7 +69,6 @@ def is_typed_brazilian_number(number: str, chat: str) -> bool:
 
 
 def is_group(jid: str) -> bool:
-    """Return whether a chat is a group."""
     return jid.endswith("@g.us")
 
 

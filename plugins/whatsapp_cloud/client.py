@@ -74,7 +74,6 @@ class Client(NetworkClient):
         return await self._call("POST", f"{self._number}/messages", body=body)
 
     async def upload(self, content: bytes, *, mimetype: str, file_name: str) -> str:
-        """Upload a file, and return its id."""
         answer = await self._call(
             "POST",
             f"{self._number}/media",

@@ -68,7 +68,6 @@ _COUNT_LANE = f"""SELECT count(*) FROM deliveries
 
 
 def transaction_of(place: Position) -> int:
-    """Return the transaction in a place in a lane."""
     return parts_of(place)[0]
 
 
