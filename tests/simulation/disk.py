@@ -101,12 +101,18 @@ class Disk:
 
     async def _call(self, call: Callable[[], T], *, is_commit: bool = False) -> T:
         began = trio.current_time()
-        # A thread cannot be interrupted.
-        if seconds := self._seconds():
-            await self._pause(seconds)
+        seconds = self._seconds()
+        # A thread cannot be interrupted. Its result may come late: other tasks go on meanwhile.
+        late = seconds * self._chance.random() if seconds else 0.0
+        if seconds:
+            await self._pause(seconds - late)
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
-        return self._make(call, began, is_commit=is_commit)
+        try:
+            return self._make(call, began, is_commit=is_commit)
+        finally:
+            if late:
+                await self._pause(late)
 
     def _seconds(self) -> float:
         """Return how long the next call takes."""
