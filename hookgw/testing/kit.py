@@ -254,19 +254,25 @@ class GatewayKit:
             # Real time: the store commits in a thread, which a mock clock does not see. For the same reason
             # the kit does not use Trio's autojump: it takes waiting for the disk for idleness.
             await trio.to_thread.run_sync(time.sleep, _POLL_INTERVAL)
-            now = self.gateway.clock.steady()
-            busy = [
-                f"{lane.url} ({lane.state}, {lane.backlog} pending)"
-                for lane in self.gateway.lanes()
-                if not self._is_at_rest(lane, now)
-            ]
-            if not self.gateway.operational.is_quiet:
-                busy.append("operational events")
+            busy = self._what_is_busy()
             if not busy:
-                break
+                await self.gateway.store.flush()
+                busy = self._what_is_busy()  # a commit may raise operational events
+            if not busy:
+                return
             if time.monotonic() > deadline:
                 raise TimeoutError(f"still busy after {SETTLE_TIMEOUT:g} s: {', '.join(busy)}")
-        await self.gateway.store.flush()
+
+    def _what_is_busy(self) -> list[str]:
+        now = self.gateway.clock.steady()
+        busy = [
+            f"{lane.url} ({lane.state}, {lane.backlog} pending)"
+            for lane in self.gateway.lanes()
+            if not self._is_at_rest(lane, now)
+        ]
+        if not self.gateway.operational.is_quiet:
+            busy.append("operational events")
+        return busy
 
     def _is_at_rest(self, lane: LaneStatistics, now: float) -> bool:
         if lane.state is LaneState.WAITING:

@@ -257,6 +257,30 @@ async def test_settled_waits_for_operational_events_too(
         assert slow.heard == 1
 
 
+async def test_settled_waits_for_what_the_last_commit_raises(
+    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed: list[str] = []
+
+    class Plugin:
+        @hookgw.hookimpl
+        async def hookgw_operational_event(self, event: hookgw.Event) -> None:
+            await trio.lowlevel.checkpoint()
+            observed.append(event.kind)
+
+    async with open_kit(tmp_path, plugins={"observer": Plugin()}) as kit:
+        usual = kit.gateway.store.flush
+
+        async def flush() -> None:
+            await usual()
+            if not observed:
+                kit.gateway.operational.instance_gap("shop", 1.0, 2.0)
+
+        monkeypatch.setattr(kit.gateway.store, "flush", flush)
+        await kit.settled()
+        assert observed == ["INSTANCE_GAP"]
+
+
 DEEP: Any = []
 for _ in range(300):
     DEEP = [DEEP]
