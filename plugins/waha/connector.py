@@ -178,7 +178,7 @@ class Waha(kit.NetworkConnector[Connection]):
             message = msgspec.structs.replace(message, link_preview=False)
         if message.reply_to is not None:
             answered = message.reply_to
-            body["reply_to"] = message_id_of(answered, chat, from_me=answered.from_me)
+            body["reply_to"] = message_id_of(answered, chat, from_me=answered.from_me, where="quoted.key")
         file: dict[str, Any] = {}
         seconds = 25.0
         if isinstance(message, MediaMessage):

@@ -80,7 +80,7 @@ def parse_message_id(value: Any) -> MessageId | None:
     return MessageId(parts[0] == "true", parts[1], parts[2], parts[3] if len(parts) > 3 else "")
 
 
-def message_id_of(key: MessageKey, chat: str, *, from_me: bool, author: str = "") -> str:
+def message_id_of(key: MessageKey, chat: str, *, from_me: bool, author: str = "", where: str = "key") -> str:
     """Return WAHA's id of a message.
 
     Args:
@@ -88,6 +88,7 @@ def message_id_of(key: MessageKey, chat: str, *, from_me: bool, author: str = ""
         chat: WAHA's id of the chat, if the key has none.
         from_me: whether the account wrote it.
         author: WAHA's id of who wrote it in a group, if the key does not say.
+        where: the field that has the key, for the error.
 
     Raises:
         Invalid: the key is not one of a message.
@@ -96,12 +97,15 @@ def message_id_of(key: MessageKey, chat: str, *, from_me: bool, author: str = ""
         return key.id
     if not _MESSAGE.fullmatch(key.id):
         raise Invalid.of(
-            "waha.message_id_form", "key.id: {id!r} is not the id of a message of WhatsApp.", id=key.id
+            "waha.message_id_form",
+            "{where}.id: {id!r} is not the id of a message of WhatsApp.",
+            where=where,
+            id=key.id,
         )
     if key.remote_jid:
-        chat = chat_id_of(key.remote_jid, "key.remoteJid")
+        chat = chat_id_of(key.remote_jid, f"{where}.remoteJid")
     parts = ["true" if from_me else "false", chat, key.id]
-    participant = chat_id_of(key.participant, "key.participant") if key.participant else author
+    participant = chat_id_of(key.participant, f"{where}.participant") if key.participant else author
     if is_group(chat) and participant:
         parts.append(participant)
     return "_".join(parts)

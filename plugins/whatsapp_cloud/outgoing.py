@@ -97,13 +97,13 @@ def request_of(message: Message, *, media_id: str = "", key: str = "") -> dict[s
     kind, content = _content(message, media_id)
     body: dict[str, Any] = {"type": kind, kind: content}
     if message.reply_to is not None:
-        body["context"] = {"message_id": check_id(message.reply_to.id)}
+        body["context"] = {"message_id": check_id(message.reply_to.id, "quoted.key.id")}
     if 0 < len(key) <= LONGEST_KEY:
         body["biz_opaque_callback_data"] = key
     return body
 
 
-def check_id(id_: str) -> str:
+def check_id(id_: str, where: str = "key.id") -> str:
     """Return the id of a message.
 
     Raises:
@@ -112,7 +112,8 @@ def check_id(id_: str) -> str:
     if not _MESSAGE_ID.fullmatch(id_):
         raise Invalid.of(
             "whatsapp_cloud.message_id_form",
-            "key.id: {id!r} is not the id of a WhatsApp message, such as wamid.HBgL….",
+            "{where}: {id!r} is not the id of a WhatsApp message, such as wamid.HBgL….",
+            where=where,
             id=id_[:100],
         )
     return id_

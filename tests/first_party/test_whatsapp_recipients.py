@@ -73,6 +73,9 @@ async def test_the_field_with_the_wrong_number_is_named(name: str) -> None:
             "mentioned": TextMessage(number=number, text="hi", mentions=("?",)),
             "phoneNumber": ContactMessage(number=number, contacts=(contact,)),
             "reaction": ReactionMessage(number="?", key=wrong, reaction="x"),
+            "quoted": TextMessage(
+                number=number, text="hi", reply_to=MessageKey(remote_jid="", id="? ?", from_me=False)
+            ),
         }
         for call, message in messages.items():
             calls[call] = partial(connector.send, session, message, key="k")
@@ -84,7 +87,11 @@ async def test_the_field_with_the_wrong_number_is_named(name: str) -> None:
             except (HookgwError, AttributeError):  # the network's answer, or no such call
                 pass
     assert found
-    fields = {"mentioned": ("mentioned: ",), "phoneNumber": ("contact: ", "contact.phoneNumber: ")}
+    fields = {
+        "mentioned": ("mentioned: ",),
+        "quoted": ("quoted.key.id: ",),
+        "phoneNumber": ("contact: ", "contact.phoneNumber: "),
+    }
     assert [
         one for one in found.items() if not one[1].startswith(fields.get(one[0], ("key.remoteJid: ",)))
     ] == []
