@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -30,9 +31,13 @@ def why_not_made(file: Path, error: OSError) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on disk."""
+    """Make sure that the names in a folder are on disk, if its file system can."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # Shared folders of VirtualBox, for one, cannot. SQLite does without on these, too.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
     finally:
         os.close(descriptor)

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,27 @@ def test_it_gets_its_name_at_the_end(tmp_path: Path) -> None:
     assert names(tmp_path) == ["copy"]
     assert (tmp_path / "copy").read_text() == "whole"
     assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("code", "fails"), [(errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EIO, True)]
+)
+def test_a_file_system_that_cannot_sync_folders_is_used_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, fails: bool
+) -> None:
+    """As a shared folder of VirtualBox, which has no sync of folders. A failure of the disk is told."""
+    real = os.fsync
+
+    def sync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    refused = pytest.raises(OSError, match="Input/output error") if fails else nullcontext()
+    with refused, new_file(tmp_path / "copy"):
+        pass
+    assert names(tmp_path) == ["copy"]
 
 
 def test_nothing_remains_of_one_that_failed(tmp_path: Path) -> None:
