@@ -40,7 +40,6 @@ class ComposedStore(
     def __init__(self, commits: GroupCommit[Tx], parts: Parts) -> None:
         self._commits = commits
         self.check_open = commits.check_open
-        self.statistics = commits.statistics
         for part, face in zip(parts, _FACES, strict=True):
             for name in vars(face):
                 if not name.startswith("_"):

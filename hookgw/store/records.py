@@ -405,21 +405,6 @@ class DiskSpace(msgspec.Struct, frozen=True):
     unfolded: int = 0
 
 
-class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store has done since it was opened, at one moment.
-
-    Attributes:
-        rows: events, deliveries and settlements written by the commits.
-        waiting: writes that are asked for and not yet on disk.
-        failing: why the disk refuses; ``None`` while it works.
-    """
-
-    commits: int
-    rows: int
-    waiting: int
-    failing: StorageUnavailable | None
-
-
 class StoreObserver(Protocol):
     """Hears what the store does, in the Trio thread; its methods must return at once."""
 

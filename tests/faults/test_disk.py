@@ -13,6 +13,7 @@ from hookgw import DeliveryState, Outcome, Unavailable
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer
 from tests.faults.support import KIND, attempts_of, state_of
 from tests.public.store import Store
+from tests.store.support import refusal_of
 from tests.support.disks import make_read_only, writes_again
 from tests.support.stores import connection_of
 
@@ -31,7 +32,7 @@ async def test_a_disk_that_refuses_after_a_2xx_makes_no_failure_and_no_repeat(
     hookgw_receiver.will(the_disk_refuses_now)
     event = await hookgw_gateway.emit(KIND, {})
     await hookgw_receiver.wait_for(1)
-    while store.statistics().failing is None:
+    while refusal_of(store) is None:
         await trio.lowlevel.checkpoint()
     with pytest.raises(Unavailable):
         await hookgw_gateway.emit(KIND, {}, event_id="refused")

@@ -6,9 +6,17 @@ from typing import Any
 import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, Outcome, Registration
-from tests.public.kernel import Secret
+from tests.public.kernel import Secret, StorageUnavailable
 from tests.public.records import FIRST, Instance, LaneRule, Ordering, Position, RetryOptions, Settlement
-from tests.public.store import Append, DeliveryQuery, DeliveryReport, ReplayQuery, SilentObserver, Store
+from tests.public.store import (
+    Append,
+    DeliveryQuery,
+    DeliveryReport,
+    GroupCommit,
+    ReplayQuery,
+    SilentObserver,
+    Store,
+)
 
 LANE = "reg_1:0"
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)
@@ -197,3 +205,13 @@ async def replay(store: Store, query: ReplayQuery | None = None, **rules: LaneRu
 
 async def pending_of(store: Store) -> int:
     return sum(count for count, _ in (await store.pending_counts()).values())
+
+
+def refusal_of(store: Store) -> StorageUnavailable | None:
+    """Why the storage refuses writes, also while it is tried again; ``None`` while it works."""
+    commits: GroupCommit[Any] = store.flush.__self__  # type: ignore[attr-defined]  # all writes are its
+    try:
+        store.check_open()
+    except StorageUnavailable as error:
+        return error
+    return commits.failing

@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from tests.public.kernel import StorageUnavailable
 from tests.public.store import LAST_RETRY, Store
+from tests.store.support import refusal_of
 from tests.support.stores import connection_of
 
 
@@ -38,6 +39,6 @@ async def writes_again(store: Store, clock: MockClock) -> None:
     One jump is not enough. The store tries in a worker thread; a try that began while the disk refused can
     fail after the jump, and the store then sleeps on a clock that nobody moves.
     """
-    while store.statistics().failing is not None:
+    while refusal_of(store) is not None:
         clock.jump(LAST_RETRY)
         await trio.testing.wait_all_tasks_blocked(0.001)

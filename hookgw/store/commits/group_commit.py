@@ -38,7 +38,7 @@ from hookgw.store.commits.jobs import (
     appended_by,
 )
 from hookgw.store.protocol.outbox import StoreListener
-from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
+from hookgw.store.records import PendingChange, StoreObserver
 
 T = TypeVar("T")
 logger = structlog.get_logger("hookgw.store")
@@ -172,8 +172,6 @@ class GroupCommit(Generic[Tx]):
         self._requested = 0
         self._settled = 0
         self._settling = trio.lowlevel.ParkingLot()
-        self._commits = 0
-        self._rows = 0
 
     def subscribe(self, listener: StoreListener) -> None:
         """See :class:`hookgw.store.Outbox`."""
@@ -357,15 +355,6 @@ class GroupCommit(Generic[Tx]):
             raise _copy(self._closed)
         await self._flush()
 
-    def statistics(self) -> StoreStatistics:
-        waiting = sum(group.rows + len(group.functions) for group in chain(self._taken, self._groups))
-        return StoreStatistics(
-            commits=self._commits,
-            rows=self._rows,
-            waiting=waiting,
-            failing=self.failing or self._unusable(),
-        )
-
     async def _flush(self) -> None:
         job = CommitRequest()
         self._last_group().flushes.append(job)
@@ -451,8 +440,6 @@ class GroupCommit(Generic[Tx]):
         """Count a commit, wake the waiters, and only then tell the lanes what was appended."""
         groups, changes = self._taken, committed.changes
         if not committed.is_empty:
-            self._commits += 1
-            self._rows += changes.rows
             self.events += changes.events
             self.unwanted += changes.unwanted
         self._settled += sum(len(group.settlements) for group in groups)

@@ -14,7 +14,7 @@ from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox
 from hookgw.store.protocol.pending_changes import PendingChanges
 from hookgw.store.protocol.records import Records
-from hookgw.store.records import AuditPage, AuditQuery, DiskSpace, StoreStatistics
+from hookgw.store.records import AuditPage, AuditQuery, DiskSpace
 
 
 class AuditLog(Protocol):
@@ -94,5 +94,3 @@ class Store(Outbox, PendingChanges, Backfills, History, FigureStore, Records, Au
 
     def check_open(self) -> None:
         """Raise ``StorageUnavailable`` if a write would not be accepted now."""
-
-    def statistics(self) -> StoreStatistics: ...

@@ -21,8 +21,8 @@ from tests.store.support import (
     ids_of,
     park,
     pending_of,
+    refusal_of,
     seqs_of,
-    settle,
     to,
 )
 
@@ -85,11 +85,11 @@ async def test_a_refused_write_changes_nothing(engine: Engine, write: str) -> No
                     await WRITES[write](store)
             with pytest.raises(StorageUnavailable):
                 store.check_open()
-            assert store.statistics().failing is not None
+            assert refusal_of(store) is not None
             assert await state(store) == before
         await store.flush()
         store.check_open()
-        assert store.statistics().failing is None
+        assert refusal_of(store) is None
         assert listener.calls == []
         assert [text.partition(":")[0] for text in watch.heard] == ["failed", "recovered"]
         await WRITES[write](store)
@@ -161,10 +161,8 @@ async def test_writes_take_effect_in_the_order_of_the_calls(engine: Engine, stor
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(store.append, to("later"))
         await trio.testing.wait_all_tasks_blocked()
-        assert store.statistics().waiting > 0
     assert await store.get_value("key") == 4
     assert await ids_of(store) == ["later"]
-    assert store.statistics().waiting == 0
 
 
 async def test_what_was_queued_is_written_at_the_end(engine: Engine) -> None:
@@ -201,13 +199,3 @@ async def test_a_closed_store_refuses(engine: Engine) -> None:
     with pytest.raises(StorageUnavailable, match="stopping"):
         store.check_open()
     store.settle_nowait(delivered(1))
-
-
-async def test_statistics(store: Store) -> None:
-    before = store.statistics()
-    await store.append(to("e1"))
-    await settle(store, delivered((await seqs_of(store))[0]))
-    after = store.statistics()
-    assert (after.waiting, after.failing) == (0, None)
-    assert after.commits >= before.commits + 2
-    assert after.rows == before.rows + 3  # an event, its delivery, a settlement

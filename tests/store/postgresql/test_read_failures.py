@@ -8,7 +8,7 @@ from tests.public.concurrency import Clock
 from tests.public.kernel import StorageUnavailable
 from tests.public.postgresql import Server, open_store
 from tests.public.store import REMEMBERED
-from tests.store.support import LANE, to
+from tests.store.support import LANE, refusal_of, to
 
 # As the server reports a page or an index that is damaged, a disk with an error, a file that is missing.
 BREAK = """ALTER TABLE events RENAME TO whole;
@@ -30,7 +30,7 @@ async def test_what_cannot_be_read_stops_events_and_readiness_until_it_can(
         for refused in (store.check, lambda: store.append(to("e2"))):
             with pytest.raises(StorageUnavailable, match=r"invalid page.*no events are accepted"):
                 await refused()
-        assert store.statistics().failing is not None
+        assert refusal_of(store) is not None
         connection.execute(MEND)
         mock_clock.jump(REMEMBERED)
         await store.check()

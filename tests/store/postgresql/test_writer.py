@@ -16,7 +16,7 @@ from hookgw import Conflict, Invalid
 from tests.public.concurrency import Clock
 from tests.public.kernel import StorageUnavailable
 from tests.public.postgresql import Feed, PostgresqlStore, Server, Transaction, open_store
-from tests.store.support import Listener, ids_of, pending_of, seqs_of, to
+from tests.store.support import Listener, ids_of, pending_of, refusal_of, seqs_of, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer
 from tests.support.stores import commits_of, turn_of
@@ -119,7 +119,7 @@ async def test_a_trigger_of_the_operator_that_fails_is_no_bug_and_no_bad_event(
         pytest.raises(StorageUnavailable, match=where),
     ):
         await store.append(to("e1"))
-    await until(lambda: store.statistics().failing is None)
+    await until(lambda: refusal_of(store) is None)
     assert await store.append(to("e1")) == [True]
     assert await ids_of(store) == ["e1"]
 

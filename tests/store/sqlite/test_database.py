@@ -28,7 +28,7 @@ from tests.public.sqlite import (
 )
 from tests.public.store import REMEMBERED, Append, DeliveryQuery, Store
 from tests.store.sqlite.support import child, limit_pages, opened, peek
-from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
+from tests.store.support import Watch, delivered, event, ids_of, refusal_of, seqs_of, to
 from tests.support.stores import background_of, commits_of
 
 HOLD = """
@@ -375,7 +375,7 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         large = [Append(event(f"big{n}", data=payload), (("reg_2", "reg_2:0"),)) for n in range(3)]
         with pytest.raises(StorageUnavailable, match=rf"{path} cannot be used now: .*full \(SQLITE_FULL\)"):
             await store.append(large)
-        assert store.statistics().failing is not None
+        assert refusal_of(store) is not None
         store.settle_nowait(delivered(first))
         for refused in (store.check, lambda: store.append(to("e3")), lambda: store.put_value("a", 1)):
             with pytest.raises(StorageUnavailable, match="SQLITE_FULL"):
@@ -388,7 +388,7 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         assert await store.append(large) == [True] * 3
         assert await ids_of(store, "reg_2:0") == ["big0", "big1", "big2"]
         assert [text.split(":")[0] for text in watch.heard] == ["failed", "recovered"]
-        assert store.statistics().failing is None
+        assert refusal_of(store) is None
 
 
 def test_space_that_the_next_checkpoint_takes_is_not_free(path: Path) -> None:
@@ -409,7 +409,7 @@ async def test_a_function_that_fills_the_disk_is_refused_like_any_write(path: Pa
         limit_pages(store, 1)
         with pytest.raises(StorageUnavailable, match="SQLITE_FULL"):
             await store.put_value("large", "x" * 100_000)
-        assert store.statistics().failing is not None
+        assert refusal_of(store) is not None
         limit_pages(store, 2**30)
         await store.flush()
         await store.put_value("large", "x" * 100_000)

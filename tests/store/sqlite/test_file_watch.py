@@ -21,7 +21,7 @@ from tests.public.kernel import StorageLost
 from tests.public.sqlite import CHECK_EVERY, DAMAGE_AGAIN, LONG_LOG, RESCUE_AGAIN, OpenFile
 from tests.public.store import DeliveryQuery, Store
 from tests.store.sqlite.support import opened, peek
-from tests.store.support import Listener, Watch, to
+from tests.store.support import Listener, Watch, refusal_of, to
 
 
 async def looked_again(clock: MockClock, seconds: float = CHECK_EVERY) -> None:
@@ -120,7 +120,7 @@ async def test_what_a_commit_stored_is_accepted_though_the_disk_cannot_say_wheth
         monkeypatch.setattr(os, "stat", failing)
         await store.append(to("e1"))
         assert [name for name, _ in listener.calls] == ["appended"]
-        assert store.statistics().failing is None
+        assert refusal_of(store) is None
         monkeypatch.undo()
     assert peek(path, "SELECT id FROM events") == [("e1",)]
 
@@ -189,7 +189,7 @@ async def test_a_file_that_the_disk_reads_again_is_used_again(path: Path, mock_c
             await store.append(to("refused"))
         file.read(whole=True)
         with capture_logs() as logs:
-            while store.statistics().failing is not None:
+            while refusal_of(store) is not None:
                 await looked_again(mock_clock, DAMAGE_AGAIN)
         assert any("is used again" in entry["event"] for entry in logs)
         assert await store.append(to("later")) == [True]

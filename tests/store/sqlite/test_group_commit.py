@@ -38,7 +38,18 @@ from tests.public.store import (
     Store,
 )
 from tests.store.sqlite.support import hold_commits, opened, peek
-from tests.store.support import LANE, Listener, Watch, delivered, event, ids_of, pending_of, seqs_of, to
+from tests.store.support import (
+    LANE,
+    Listener,
+    Watch,
+    delivered,
+    event,
+    ids_of,
+    pending_of,
+    refusal_of,
+    seqs_of,
+    to,
+)
 from tests.support.stores import commits_of
 
 
@@ -286,7 +297,7 @@ async def test_the_delay_may_end_in_the_middle_of_a_commit(
         assert await later.wait_finished() == [True]
         commits.settle_nowait(delivered(3))
         await trio.testing.wait_all_tasks_blocked()
-        assert commits.statistics().waiting == 1  # the next one waits for as long as the first
+        # The next one waits for as long as the first.
         written = [one.seq for batch in gate.batches for group in batch for one in group.settlements]
         assert written == [1] if not refuses else set(written) == {1}
 
@@ -335,7 +346,6 @@ async def test_a_commit_is_bounded_and_nothing_is_left_behind() -> None:
         gate.free.set()
         await commits.flush()
         assert [len(batch) for batch in gate.batches] == [1, COMMIT_GROUPS, 1]
-        assert commits.statistics().waiting == 0
 
 
 async def test_a_group_is_full_at_its_limit() -> None:
@@ -363,20 +373,6 @@ async def test_functions_run_after_what_was_asked_before_and_before_what_comes_a
         first, second = gate.batches[1]
         assert (first.settlements, first.functions) == ([delivered(1)], [function])
         assert second.settlements == [delivered(2)]
-
-
-async def test_statistics_tell_what_waits_and_what_was_done() -> None:
-    gate = Gate()
-    async with committing(gate) as commits:
-        await hold(gate, commits)
-        commits.settle_nowait(delivered(1))
-        commits.call_nowait(FunctionRequest(lambda _: None))
-        assert commits.statistics().waiting == 4  # an event, its delivery, a settlement, a function
-        gate.free.set()
-        await commits.flush()
-        done = commits.statistics()
-        assert (done.commits, done.rows, done.waiting) == (2, 3, 0)
-        assert done.failing is None
 
 
 async def test_settlements_beyond_the_limit_hold_lanes_back() -> None:
@@ -450,7 +446,7 @@ async def test_a_refusing_disk_fails_who_waits_and_keeps_settlements(
                 await job.wait_finished()
         with pytest.raises(StorageUnavailable, match="x is full"):
             commits.append_nowait(append_job(3))
-        assert commits.statistics().failing is gate.refusal
+        assert commits.failing is gate.refusal
         commits.settle_nowait(delivered(5))
         gate.refusal = None
         async with trio.open_nursery() as nursery:
@@ -607,7 +603,6 @@ async def test_a_closed_group_commit_takes_no_more() -> None:
     with pytest.raises(StorageUnavailable, match="stopping"):
         await commits.flush()
     commits.settle_nowait(delivered(1))
-    assert commits.statistics().waiting == 0
 
 
 async def test_a_bug_in_the_listener_ends_it_and_leaves_nobody_waiting(
@@ -733,10 +728,8 @@ async def test_a_commit_that_takes_long_holds_up_nothing_but_what_waits_for_it(
             await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(store.append, to("e3"))
             await trio.testing.wait_all_tasks_blocked()
-            assert store.statistics().waiting == 2 + 1 + 2 + 2
-            assert store.statistics().failing is None
+            assert refusal_of(store) is None
             assert len(nursery.child_tasks) == 3
             disk.set()
         await store.flush()
         assert await ids_of(store) == ["e1", "e2", "e3"]
-        assert store.statistics().waiting == 0
