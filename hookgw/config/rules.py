@@ -1,4 +1,4 @@
-"""Checks the values of the settings: each by its type, and those that must fit each other. No I/O."""
+"""Checks the values of the settings: each value by its type, and values that must fit together. No I/O."""
 
 from __future__ import annotations
 

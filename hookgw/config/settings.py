@@ -1,7 +1,7 @@
 """The typed settings of a gateway, each with its default. No I/O.
 
-:mod:`hookgw.config.load` reads them from a file and the environment; :mod:`hookgw.config.rules` checks the
-values by the rules in their types, and those that must fit each other. The names of the keys are part of the
+:mod:`hookgw.config.load` reads them from a file and the environment; :mod:`hookgw.config.rules` checks each
+value by the rules in its type, and values that must fit together. The names of the keys are part of the
 interface. The string under each key is its description in ``docs/configuration.md`` and
 ``config.example.yaml``; a test compares them.
 """

@@ -65,7 +65,7 @@ class Certificates:
 
         If the files are invalid, log an error and keep the current certificate.
         """
-        # One after the other: one that began before the files changed must not end last.
+        # One after the other: a renewal that began before the files changed must not end last.
         async with self._renewing:
             # Look before loading: a change between the two is found by the next check, not lost.
             self.seen = await SYSTEM_THREADS.run(partial(_look, self._settings))
