@@ -62,7 +62,7 @@ class InstanceService(Collaborator):
     if there is no such instance, as ``get`` and ``connection_state`` do.
 
     Attributes:
-        find, get, all, tagged, count: see :class:`~hookgw.core.registry.Registry`.
+        find, get, all, count: see :class:`~hookgw.core.registry.Registry`.
         all_connectors, qr_code, ingest_url: see :class:`~hookgw.instances.connectors.runner.Connectors`.
         account, closing: see :class:`~hookgw.instances.connectors.states.ConnectionStates`.
     """
@@ -79,7 +79,7 @@ class InstanceService(Collaborator):
     def __post_init__(self) -> None:
         registry, connectors, states = self._registry, self._connectors, self._states
         self.find, self.get = registry.find_instance, registry.instance
-        self.all, self.tagged, self.count = registry.instances, registry.tagged, registry.count_instances
+        self.all, self.count = registry.instances, registry.count_instances
         self.all_connectors = connectors.all
         self.qr_code, self.ingest_url = connectors.qr_code, connectors.ingest_url
         self.account, self.closing = states.account, states.closing

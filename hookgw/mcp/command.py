@@ -75,11 +75,11 @@ class ClientApi:
                     partial(self._client.call, method, *path, query=query, body=body)
                 )
             except Failed as error:
-                raise Refused(*error.messages, status=error.status) from error
+                raise Refused(*error.messages) from error
 
     async def now(self) -> float:
         async with self._turn:
             try:
                 return await trio.to_thread.run_sync(self._client.now)
             except Failed as error:
-                raise Refused(*error.messages, status=error.status) from error
+                raise Refused(*error.messages) from error

@@ -111,7 +111,7 @@ class OwnApi:
                 value = decode_json(response.content)
             if response.is_error:
                 messages = value.get("response", {}).get("message", [])
-                raise Refused(*map(str, messages), status=response.status_code)
+                raise Refused(*map(str, messages))
             if isinstance(value, list):
                 found += value
                 value = found

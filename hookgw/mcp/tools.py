@@ -32,10 +32,9 @@ Schema = dict[str, Any]
 class Refused(Exception):
     """The call cannot be carried out; the messages are sentences."""
 
-    def __init__(self, *messages: str, status: int = 0) -> None:
+    def __init__(self, *messages: str) -> None:
         super().__init__(" ".join(messages))
         self.messages = messages
-        self.status = status
 
 
 class Api(Protocol):

@@ -44,7 +44,7 @@ async def check_kept(settings: Settings, tmp_path: Path) -> None:
                 "loja3": {},
             }
             # By the index, too.
-            assert [one.name for one in gateway.instances.tagged([("tenant", "acme")])] == ["loja1"]
+            assert [one.name for one in gateway.registry.tagged([("tenant", "acme")])] == ["loja1"]
             # Its reach and its rights.
             assert [one["name"] for one in (await own.get("/instance/fetchInstances")).json()] == ["loja1"]
             assert (await own.get("/webhook/list/loja1")).status_code == 200

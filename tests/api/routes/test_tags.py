@@ -38,10 +38,10 @@ async def test_a_change_replaces_all_of_them(client: httpx.AsyncClient, gateway:
         {"instanceName": "loja1", "tags": {"tenant": "bolt"}},
     )
     assert await tags_of(client) == {"tenant": "bolt"}
-    assert gateway.instances.tagged([("tenant", "acme")]) == []
-    assert [one.name for one in gateway.instances.tagged([("tenant", "bolt")])] == ["loja1"]
+    assert gateway.registry.tagged([("tenant", "acme")]) == []
+    assert [one.name for one in gateway.registry.tagged([("tenant", "bolt")])] == ["loja1"]
     assert (await client.patch("/instance/tags/loja1", json={"tags": {}})).json()["tags"] == {}
-    assert gateway.instances.tagged([("tenant", "bolt")]) == []
+    assert gateway.registry.tagged([("tenant", "bolt")]) == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ async def test_of_two_changes_at_once_the_later_one_stays(
     last = gateway.instances.get("loja1").tags
     assert last in sets
     assert all(tags in sets for tags in answered)  # one of them, never a mixture
-    assert [one.name for tags in sets for one in gateway.instances.tagged(tags.items())] == ["loja1"]
+    assert [one.name for tags in sets for one in gateway.registry.tagged(tags.items())] == ["loja1"]
 
 
 async def test_a_later_instance_of_the_name_begins_without_them(
@@ -107,7 +107,7 @@ async def test_a_later_instance_of_the_name_begins_without_them(
 ) -> None:
     await gateway.instances.create("loja1", tags=TAGS)
     assert (await client.delete("/instance/delete/loja1")).status_code == 200
-    assert gateway.instances.tagged([("tenant", "acme")]) == []
+    assert gateway.registry.tagged([("tenant", "acme")]) == []
     await client.post("/instance/create", json={"instanceName": "loja1"})
     assert await tags_of(client) == {}
 
@@ -132,8 +132,8 @@ async def test_they_outlive_a_restart(settings: Settings, tmp_path: Any) -> None
         await gateway.instances.change_tags("loja2", {"tenant": "acme"})
     async with open_gateway(settings, base=tmp_path) as gateway:
         assert gateway.instances.get("loja1").tags == TAGS
-        assert [one.name for one in gateway.instances.tagged([("tenant", "acme")])] == ["loja1", "loja2"]
-        assert [one.name for one in gateway.instances.tagged(TAGS.items())] == ["loja1"]
+        assert [one.name for one in gateway.registry.tagged([("tenant", "acme")])] == ["loja1", "loja2"]
+        assert [one.name for one in gateway.registry.tagged(TAGS.items())] == ["loja1"]
 
 
 async def test_the_list_of_those_that_carry_all_of_some(client: httpx.AsyncClient, gateway: Gateway) -> None:
