@@ -263,8 +263,9 @@ def postgres() -> Iterator[PostgresServer]:
 def database(postgres: PostgresServer) -> Iterator[Server]:
     """A database with hookgw's tables."""
     with postgres.new_schema() as schema:
+        # Of a server of its own: that session ends some time later, and tests count those of theirs.
         server = Server(postgres.url(), schema)
         with server.connect() as connection:
             migrate(connection, schema, server.place)
         connection.close()
-        yield server
+        yield Server(postgres.url(), schema)

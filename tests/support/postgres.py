@@ -78,6 +78,11 @@ class PostgresServer:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def cleaner_pid(self) -> int | None:
+        """The process id of the session that stays for :meth:`used_schema`."""
+        return self._cleaner.info.backend_pid if self._cleaner is not None else None
+
     def url(self, database: str = "postgres") -> str:
         """Return the URL of a database."""
         if self._listen:

@@ -527,7 +527,7 @@ async def test_a_node_has_all_its_connections_when_no_more_are_free(
         await store.members.join("a", "")
         store.members.known_version = (await store.members.changes()).version
         await until(lambda: len(_connections_of(postgres, database)) >= CONNECTIONS)
-        with _all_others(postgres):
+        with _all_others(postgres, database):
             await store.members.claim()
             await store.append(to("e1"))
             assert await ids_of(store) == ["e1"]
@@ -541,7 +541,7 @@ async def test_a_node_without_all_its_connections_does_not_start_and_takes_no_sh
 ) -> None:
     async with open_store(database, clock=Clock()) as store:
         node = FleetNode(FleetSettings(node="a"), store)
-        with _all_others(postgres) as others:
+        with _all_others(postgres, database) as others:
             for other in others[:2]:
                 other.close()
             with pytest.raises(StartError, match="too many clients"):
@@ -551,17 +551,36 @@ async def test_a_node_without_all_its_connections_does_not_start_and_takes_no_sh
 
 
 @contextmanager
-def _all_others(postgres: PostgresServer) -> Iterator[list[psycopg.Connection]]:
-    """Hold all connections that are free."""
-    others: list[psycopg.Connection] = []
-    try:
-        with suppress(psycopg.OperationalError):
-            while True:
-                others.append(psycopg.connect(postgres.url()))
+def _all_others(postgres: PostgresServer, used: Server) -> Iterator[list[psycopg.Connection]]:
+    """Hold all connections that are free. Those of ``used`` stay."""
+    with psycopg.connect(postgres.url(), autocommit=True) as looking, ExitStack() as opened:
+        others: list[psycopg.Connection] = []
+
+        def are_there(pids: set[int]) -> bool:
+            return bool(pids & {pid for pid, _ in _sessions(looking)})
+
+        def are_ending() -> bool:
+            """Return whether there are sessions of connections that tests before have closed."""
+            known = {one.info.backend_pid for one in (looking, *others)} | {postgres.cleaner_pid}
+            return any(pid not in known and token != used.token for pid, token in _sessions(looking))
+
+        is_last = False
+        while not is_last:
+            is_last = not are_ending()
+            with suppress(psycopg.OperationalError):
+                while True:
+                    others.append(opened.enter_context(closing(psycopg.connect(postgres.url()))))
         yield others
-    finally:
-        for other in others:
-            other.close()
+        held = {one.info.backend_pid for one in others if not one.closed}
+        opened.close()
+        while are_there(held):  # the next test needs some
+            time.sleep(0.01)
+
+
+def _sessions(looking: psycopg.Connection) -> list[tuple[int, str]]:
+    return looking.execute(
+        "SELECT pid, right(application_name, 16) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    ).fetchall()
 
 
 def _connections_of(postgres: PostgresServer, server: Server) -> list[tuple[object, ...]]:
