@@ -24,6 +24,7 @@ from trio.testing import MockClock
 from hookgw.manual.markdown import BrokenLink
 from hookgw.manual.packaged import open_manual
 from hookgw.plugins import discovery, loading, startup_hooks
+from hookgw.testing import kit, receiver
 from hookgw.testing.pytest_plugin import run_on
 from hookgw.web.openapi import routes
 from tests.public.concurrency import Hub
@@ -130,9 +131,13 @@ def _no_name_servers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _clients_wait() -> Iterator[None]:
-    """Clients of tests wait for a minute: on a busy machine, pages take longer than httpx's five seconds."""
+def _patience() -> Iterator[None]:
+    """Clients, receivers and kits of tests wait for a minute: on a busy machine, pages take longer than
+    httpx's five seconds.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kit, "SETTLE_TIMEOUT", 60.0)
+        patch.setattr(receiver, "PATIENCE", 60.0)
         for init in (httpx.Client.__init__, httpx.AsyncClient.__init__):
             patch.setitem(init.__kwdefaults__ or {}, "timeout", httpx.Timeout(60))
         yield

@@ -11,7 +11,7 @@ FIRST_WAIT = float(DeliverySettings().schedule[0])
 """Seconds after which a failed delivery is tried again."""
 
 PATIENCE = 120.0
-"""Real seconds after which :func:`until` gives up: a busy machine may take most of them."""
+"""Real seconds after which a wait gives up: a busy machine may take most of them."""
 
 
 async def until(is_so: Callable[[], int | Sized | None]) -> None:
@@ -37,9 +37,9 @@ async def asleep(name: str) -> None:
         name: the function as Trio names its task, such as ``hookgw.instances.quiet.QuietWatch.run``.
 
     Raises:
-        TimeoutError: one was still busy after ten real seconds, or there is none.
+        TimeoutError: one was still busy after :data:`PATIENCE`, or there is none.
     """
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while True:
         await trio.to_thread.run_sync(time.sleep, 0.001)
         await trio.testing.wait_all_tasks_blocked()
