@@ -29,6 +29,8 @@ async def test_a_database(postgres: PostgresServer) -> None:
 
 
 async def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Restored at the end: the import that fails leaves another module there, without those of its folder.
+    monkeypatch.setattr("hookgw.store.postgresql", sys.modules["hookgw.store.postgresql"])
     for name in [name for name in sys.modules if name.startswith("hookgw.store.postgresql")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
