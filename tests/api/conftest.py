@@ -12,8 +12,15 @@ import trio
 from hookgw import Gateway
 from tests.api.server.wire import Running
 from tests.public.app import open_gateway
-from tests.public.config import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
-from tests.public.kernel import Size
+from tests.public.config import (
+    AuthSettings,
+    DeliverySettings,
+    PluginsSettings,
+    ServerSettings,
+    Settings,
+    StorageSettings,
+)
+from tests.public.kernel import Duration, Size
 from tests.public.web import AppApplication as Application
 from tests.public.web import serve
 from tests.support.application import create_app
@@ -70,6 +77,8 @@ def settings(server_settings: ServerSettings, storage: StorageSettings) -> Setti
         auth=AuthSettings(global_key=KEY, failed_attempts=0),
         storage=storage,
         delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
+        # A busy machine blocks the loop, and tests compare all warnings.
+        plugins=PluginsSettings(block_warning=Duration(0)),
     )
 
 

@@ -21,7 +21,7 @@ from tests.cli.conftest import says
 from tests.public.command import Client, ReaderGone, ServerUnavailable
 from tests.support.gateway_process import KEY, ReceiverProcess, serving
 from tests.support.ports import free_port
-from tests.support.processes import Process, run, started
+from tests.support.processes import PATIENCE, Process, run, started
 
 pytestmark = pytest.mark.e2e
 
@@ -36,7 +36,7 @@ def environment(server_url: str) -> dict[str, str]:
 
 def wait_for_error(process: Process, text: str) -> None:
     """Wait for a line on standard error. Its standard output stays silent meanwhile."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while not any(text in line for line in process.errors):
         assert time.monotonic() < until, process.errors
         time.sleep(0.02)
@@ -150,7 +150,7 @@ def test_it_stops_also_while_hookgw_is_away_and_cannot_hear_what_arrived(tmp_pat
         url = f"http://127.0.0.1:{local.getsockname()[1]}/"
         with started(arguments("loja1", url), cwd=tmp_path, env=environment(server.url)) as connection:
             event = server.emit("loja1", "CALL")
-            local.settimeout(20)
+            local.settimeout(PATIENCE)
             accepted, _ = local.accept()
             with accepted:
                 accepted.recv(1)
