@@ -40,6 +40,9 @@ def list_(client: Client) -> None:
         untold[why] = untold.get(why, 0) + 1
     for (channels, error), count in untold.items():
         say(f"Not told to {channels} ({count} waiting, tried again): {error}", err=True)
+    for one in found["leftOut"]:
+        on, channels = ", ".join(one["on"]), " or ".join(one["to"])
+        say(f"Not in use, the rule on {on} for {channels}: {one['reason']}", err=True)
 
 
 @alerts.command()

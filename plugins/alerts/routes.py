@@ -33,8 +33,10 @@ def add_routes(app: QuartTrio, gateway: PluginGateway, alerts: Alerts) -> None:
         """List the open alerts, and the channels.
 
         ``refused`` has the messages that no channel has taken so far, each with why; they are tried again.
+        ``leftOut`` has the rules of the dashboard that tell nobody, each with why.
         """
-        state = state_of(await gateway.records.load())
+        records = await gateway.records.load()
+        state = state_of(records)
         return {
             "alerts": [_shown(alert) for alert in state.alerts.values()],
             "waiting": len(state.notices),
@@ -44,6 +46,11 @@ def add_routes(app: QuartTrio, gateway: PluginGateway, alerts: Alerts) -> None:
                 if one.failed
             ],
             "channels": [*alerts.options.channels],
+            "leftOut": [
+                {"on": rule.kinds, "to": rule.to, "reason": reason}
+                for rule, reason in alerts.rules_of_dashboard(records)
+                if reason
+            ],
         }
 
     @app.post("/alerts/test")

@@ -32,8 +32,15 @@ async def test_a_test_of_no_channel_names_the_setting(invoke: Invoke, server: Re
     assert "alerts.channels" in (await invoke("alerts", "test")).stderr
 
 
-async def test_a_list_says_what_no_channel_takes(invoke: Invoke, server: Receiver) -> None:
+async def test_a_list_says_what_no_channel_takes_and_which_rules_tell_nobody(
+    invoke: Invoke, server: Receiver
+) -> None:
     refused = {"alert": "alert_1", "channels": ["phone", "mail"], "attempts": 2, "error": "It answered 404."}
-    server.default = says({"alerts": [], "waiting": 2, "refused": [refused, refused], "channels": ["phone"]})
+    left_out = {"on": ["disk", "database"], "to": ["mail"], "reason": "to: there is no channel 'mail'"}
+    found = {"alerts": [], "waiting": 2, "refused": [refused, refused], "channels": ["phone"]}
+    server.default = says({**found, "leftOut": [left_out]})
     listed = await invoke("alerts", "list")
-    assert listed.stderr == "Not told to phone or mail (2 waiting, tried again): It answered 404.\n"
+    assert listed.stderr.splitlines() == [
+        "Not told to phone or mail (2 waiting, tried again): It answered 404.",
+        "Not in use, the rule on disk, database for mail: to: there is no channel 'mail'",
+    ]

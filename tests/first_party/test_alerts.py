@@ -217,16 +217,17 @@ async def test_the_next_channel_gets_what_the_first_does_not_take(
     assert told(phone) == [("raised", "Webhook default of shop fails")]
 
 
+async def listed(kit: GatewayKit) -> Any:
+    async with (
+        trio.open_nursery() as nursery,
+        open_client(create_app(kit.gateway), nursery, apikey=KEY) as client,
+    ):
+        return (await client.get("/alerts/list")).json()
+
+
 async def test_an_alert_that_no_channel_takes_is_shown_with_the_reason(
     tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
 ) -> None:
-    async def listed() -> Any:
-        async with (
-            trio.open_nursery() as nursery,
-            open_client(create_app(kit.gateway), nursery, apikey=KEY) as client,
-        ):
-            return (await client.get("/alerts/list")).json()
-
     hookgw_receiver.default = phone.default = answer(500)
     settings = {"auth": {"global_key": KEY}}
     async with alerting(tmp_path, phone, {"on": "webhook_failing", "for": "1m"}, settings=settings) as kit:
@@ -234,7 +235,7 @@ async def test_an_alert_that_no_channel_takes_is_shown_with_the_reason(
         await kit.emit("CALL", {})
         await until(kit, lambda: bool(phone.requests))
         await trio.testing.wait_all_tasks_blocked(0.01)
-        found = await listed()
+        found = await listed(kit)
         [refused] = found["refused"]
         assert (refused["alert"], refused["channels"]) == (found["alerts"][0]["id"], ["phone"])
         assert "500" in refused["error"]
@@ -243,7 +244,7 @@ async def test_an_alert_that_no_channel_takes_is_shown_with_the_reason(
         assert f"phone does not take it: {refused['error']}" in shown
         phone.default = answer(200)
         await looks(kit, 300)
-        assert (await listed())["refused"] == []
+        assert (await listed(kit))["refused"] == []
 
 
 async def test_a_notice_that_some_recipients_have_is_not_sent_again(
@@ -360,7 +361,7 @@ async def test_a_rule_of_the_dashboard_lasts(
 
 async def test_a_rule_whose_channel_is_gone_is_shown_with_the_reason(tmp_path: Path, phone: Receiver) -> None:
     """It tells nobody: the page had no trace of it, and a new rule looked as if it were the first."""
-    async with alerting(tmp_path, phone) as kit:
+    async with alerting(tmp_path, phone, settings={"auth": {"global_key": KEY}}) as kit:
         gateway = kit.gateway.for_plugin("alerts")
         rules = [{"on": on, "to": [to]} for on, to in (("disk", "mail"), ("webhook_failing", "phone"))]
         await gateway.records.put({"rules": rules})
@@ -368,6 +369,8 @@ async def test_a_rule_whose_channel_is_gone_is_shown_with_the_reason(tmp_path: P
         shown = str(await page.render(gateway, {}, 10))
         [row] = re.findall(r"<tr><td>disk</td>.*?</tr>", shown)
         assert "there is no channel &#39;mail&#39;; the channels are: phone" in row
+        reason = "to: there is no channel 'mail'; the channels are: phone"
+        assert (await listed(kit))["leftOut"] == [{"on": ["disk"], "to": ["mail"], "reason": reason}]
         [rule] = re.findall("remove:([^']+)'", row)
         assert await page.submit(gateway, {"do": f"remove:{rule}"}, 10) == "The rule is removed."
         assert (await gateway.records.load())["rules"] == rules[1:]
