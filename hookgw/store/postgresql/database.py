@@ -81,6 +81,15 @@ The second comes behind a pooler, which adds an error to the server's last one: 
 CONFLICTS = ("40001", "40P01")
 
 
+def _unknown_parameters(url: str) -> list[str]:
+    """Return the names behind the ? of a URL that are none of libpq's, as Prisma's ``schema``."""
+    _, _, query = url.rstrip().partition("?")
+    # With an @, it may be the end of a password, which no message has.
+    names = [] if "@" in query else [part.partition("=")[0] for part in query.split("&")]
+    known = {"ssl", *(option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults())}
+    return [name for name in names if name.isidentifier() and name not in known]
+
+
 class Server:
     """Where the database is, and how to connect to it.
 
@@ -96,6 +105,12 @@ class Server:
             # A Secret that was made of a file ends with its line break.
             given = conninfo_to_dict(url.rstrip())
         except psycopg.Error:
+            if unknown := _unknown_parameters(url):
+                raise StartError(
+                    f"storage.url has parameters that PostgreSQL does not know: {', '.join(unknown)}.",
+                    "Remove them: after a ? come only parameters of libpq, such as sslmode=verify-full. "
+                    "Another schema than hookgw is storage.schema.",
+                ) from None
             raise StartError(
                 "storage.url is not the URL of a PostgreSQL database.",
                 "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and after a ? only parameters of "

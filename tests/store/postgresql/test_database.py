@@ -54,9 +54,18 @@ def test_a_place_has_no_password(url: str, place: str) -> None:
     assert Server(url).place == place
 
 
-def test_a_parameter_that_libpq_does_not_know_is_hinted_at() -> None:
-    with pytest.raises(StartError, match=r"parameters of libpq, such as sslmode"):
-        Server("postgresql://me@db.test/hooks?sslmod=verify-full")
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("sslmod=verify-full", "sslmod"),
+        # As in the URL of an Evolution API.
+        ("schema=evolution_api&ssl=true", "schema"),
+        ("connection_limit=5&pgbouncer=true", "connection_limit, pgbouncer"),
+    ],
+)
+def test_a_parameter_that_libpq_does_not_know_is_named(query: str, names: str) -> None:
+    with pytest.raises(StartError, match=f"does not know: {names}\\. Remove them: .* sslmode=verify-full"):
+        Server(f"postgresql://me:hush@db.test/hooks?{query}")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +73,7 @@ def test_a_parameter_that_libpq_does_not_know_is_hinted_at() -> None:
     [
         "postgresql://me:hush@[db/hooks",
         "postgresql://me:hush/5@db.test/hooks",
+        "postgresql://me:5?hush=5@db.test/hooks?schema=public",
         "postgresql://me:5/hush@db.test",
         "postgresql://me:5@hush@db.test/hooks",
         "host=me:hush@db.test dbname=hooks",
