@@ -397,8 +397,8 @@ class InstanceService(Collaborator):
                         instance = await self.store_connected(instance)
                     except StorageUnavailable as error:
                         logger.warning("no ingestUrl made", instance=name, reason=str(error))
-                # The write ends also if the start is cancelled; the connectors' task has ended by then.
-                await trio.lowlevel.checkpoint_if_cancelled()
+            # A write ends also if the start is cancelled; the connectors' task has ended by then.
+            await trio.lowlevel.checkpoint_if_cancelled()
             self._connectors.start(instance)
 
     @completes

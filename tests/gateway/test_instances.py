@@ -413,24 +413,25 @@ async def test_a_disk_that_refuses_the_end_of_a_connection_gets_it_later(
         assert stored.code == 401
 
 
+@pytest.mark.parametrize("without", [(), ("ingest",)], ids=["the-same", "takes-requests-now"])
 async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without: tuple[str, ...]
 ) -> None:
     """Found by seed 44873 of the simulator: the process ended with an error."""
-    async with open_kit(tmp_path, plugins={"fake": FakeConnector(without=["ingest"])}) as kit:
+    async with open_kit(tmp_path, plugins={"fake": FakeConnector(without=without)}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
         await kit.gateway.instances.connect("shop")
-    store_connected = InstanceService.store_connected
+    start_connected = InstanceService.start_connected
 
     with trio.CancelScope() as start:
 
-        async def store_slowly(self: InstanceService, instance: Instance) -> Instance:
+        async def start_late(self: InstanceService, *given: Any) -> None:
             start.cancel()
             with trio.CancelScope(shield=True):
                 await trio.testing.wait_all_tasks_blocked(0.01)  # the connectors' task ends
-            return await store_connected(self, instance)
+            await start_connected(self, *given)
 
-        monkeypatch.setattr(InstanceService, "store_connected", store_slowly)
+        monkeypatch.setattr(InstanceService, "start_connected", start_late)
         async with open_kit(tmp_path, plugins={"fake": FakeConnector()}):
             raise AssertionError("it has started")
     assert start.cancelled_caught
