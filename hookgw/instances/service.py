@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 import msgspec
+import outcome
 import structlog
 import trio
 
@@ -20,11 +21,20 @@ from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry, accept_any
 from hookgw.core.shielded import completes
 from hookgw.instances.connectors.calls import calls_of
+from hookgw.instances.connectors.outgoing_call import CUT_OFF
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import LOGGED_OUT, ConnectorSession
 from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
+from hookgw.kernel.errors import (
+    Conflict,
+    Forbidden,
+    HookgwError,
+    Invalid,
+    NotSupported,
+    StorageUnavailable,
+    Unavailable,
+)
 from hookgw.kernel.randomness import random_hex
 from hookgw.kernel.sentences import Sentence
 from hookgw.plugins.hooks import Hooks
@@ -34,6 +44,8 @@ from hookgw.records.instances import Disconnection, Instance, InstanceSettings, 
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.webhooks.change import RegistrationChange
+
+_T = TypeVar("_T")
 
 logger = structlog.get_logger("hookgw.instances")
 
@@ -233,9 +245,7 @@ class InstanceService(Collaborator):
 
         Return the job, which may still run; see :meth:`Jobs.wait`.
         """
-        instance = self._registry.instance(name)
-        await self._connectors.prepare(instance, "remove")
-        return await self._jobs.wait(await self._delete(name, instance.id))
+        return await self._jobs.wait(await self._after_preparing("remove", name, self._delete))
 
     @completes
     async def _delete(self, name: str, instance_id: str) -> RunningJob:
@@ -318,9 +328,9 @@ class InstanceService(Collaborator):
         Raises:
             Conflict: it has no connector.
         """
-        instance = self._with_connector(name)
-        await self._connectors.prepare(instance, "restart")
-        await self._connectors.wait_for_code(await self._restart(name, instance.id))
+        self._with_connector(name)
+        session = await self._after_preparing("restart", name, self._restart)
+        await self._connectors.wait_for_code(session)
 
     @completes
     async def _restart(self, name: str, instance_id: str) -> ConnectorSession:
@@ -334,9 +344,8 @@ class InstanceService(Collaborator):
         Raises:
             Conflict: it has no connector.
         """
-        instance = self._with_connector(name)
-        await self._connectors.prepare(instance, "logout")
-        await self._logout(name, instance.id)
+        self._with_connector(name)
+        await self._after_preparing("logout", name, self._logout)
 
     @completes
     async def _logout(self, name: str, instance_id: str) -> None:
@@ -514,6 +523,38 @@ class InstanceService(Collaborator):
     def capabilities(self, name: str) -> list[str]:
         connector = self._connectors.find(self._registry.instance(name))
         return [] if connector is None else calls_of(connector)
+
+    async def _after_preparing(
+        self,
+        method: Literal["restart", "logout", "remove"],
+        name: str,
+        change: Callable[[str, str], Awaitable[_T]],
+    ) -> _T:
+        """Let an instance's connector prepare its end, and then make the change, which gets name and id.
+
+        Both go on if the caller is cancelled: a connector may have given up its account by then, and would
+        hear of nothing any more.
+        """
+        instance = self._registry.instance(name)
+        if not self._connectors.is_running(name):
+            return await change(name, instance.id)
+        results: list[outcome.Outcome[_T]] = []
+        ended = trio.Event()
+
+        async def prepare_and_change() -> None:
+            try:
+                await self._connectors.prepare(instance, method)
+                results.append(outcome.Value(await change(name, instance.id)))
+            except HookgwError as error:
+                results.append(outcome.Error(error))
+            finally:
+                ended.set()
+
+        self._connectors.start_task(prepare_and_change, f"{method} of {name}")
+        await ended.wait()
+        if not results:
+            raise Unavailable(CUT_OFF())
+        return results[0].unwrap()
 
     def _with_connector(self, name: str) -> Instance:
         instance = self._registry.instance(name)

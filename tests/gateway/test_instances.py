@@ -1,5 +1,6 @@
 """Creating, connecting and deleting instances, through a running gateway."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -332,6 +333,50 @@ async def test_a_start_takes_each_instance_as_it_is_by_then(
         assert found is None or found.connected is updated.is_running("second") is (change == "change_tags")
         assert change != "change_tags" or (found and found.tags == {"tenant": "acme"} and found.ingest_token)
         assert updated.is_running("first")
+
+
+async def until(kit: GatewayKit, condition: Callable[[], bool]) -> None:
+    while not condition():  # the store writes in a thread
+        await kit.settled()
+
+
+class SlowNetwork(FakeConnector):
+    """It waits in each call that prepares the end of a run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun, self.may_end = trio.Event(), trio.Event()
+
+    async def _prepare(self, session: Session) -> None:
+        self.has_begun.set()
+        await self.may_end.wait()
+
+    remove = logout = restart = _prepare
+
+
+@pytest.mark.parametrize("change", ["delete", "logout", "restart"])
+async def test_a_client_that_leaves_while_the_network_is_told_stops_nothing(
+    tmp_path: Path, change: str
+) -> None:
+    """The connector has given up its account by then. It went on like that, and no event came any more."""
+    network = SlowNetwork()
+    async with open_kit(tmp_path, plugins={"fake": network}) as kit:
+        instances = kit.gateway.instances
+        await instances.create("shop", integration="fake")
+        await instances.connect("shop")
+        async with trio.open_nursery() as client:
+            client.start_soon(getattr(instances, change), "shop")
+            await network.has_begun.wait()
+            client.cancel_scope.cancel()
+        network.may_end.set()
+        match change:
+            case "delete":
+                await until(kit, lambda: instances.find("shop") is None)
+            case "logout":
+                await until(kit, lambda: not instances.get("shop").connected)
+                assert not network.is_running("shop")
+            case _:
+                await until(kit, lambda: network.runs == 2)
 
 
 async def problems_of(kit: GatewayKit) -> list[str]:

@@ -11,6 +11,7 @@ import trio
 from hookgw.delivery.http.answer_memory import keeping_answers
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import HookgwError, NetworkRefused, PluginFailed, Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.records.connectors import NewEvent
 
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 CALL_TIMEOUT = 30.0
 """Seconds that a connector may take for a call."""
+CUT_OFF = Sentence.declared(
+    "network.call_cut_off", "The call was cut off. It may or may not have taken effect."
+)
 EVENT_TIMEOUT = 10.0
 """Seconds that the caller waits for the events of a call to be on disk."""
 
@@ -141,9 +145,7 @@ class OutgoingCall(Generic[T]):
         if self._error is not None:
             raise self._error
         if self._result is None:
-            raise Unavailable.of(
-                "network.call_cut_off", "The call was cut off. It may or may not have taken effect."
-            )
+            raise Unavailable(CUT_OFF())
         return self._result
 
     async def _report(self, events: Sequence[NewEvent]) -> None:
