@@ -211,6 +211,12 @@ def _name_of_user(uid: int) -> str:
 
 def way_to_hide(path: Path) -> str:
     """Return how to keep other users from reading a file that this process must still be able to read."""
+    if not keeps_modes(path.parent):
+        return (
+            "chmod changes nothing there: the file system gives all files one owner and one mode, as those "
+            "of Windows do. Take the secrets from the environment, or set the mode where it is mounted, such "
+            "as umask=077."
+        )
     status, quoted = path.stat(), shlex.quote(str(path))
     is_ours = os.geteuid() in (0, status.st_uid)
     if is_ours or (status.st_mode & stat.S_IRGRP and status.st_gid in {os.getegid(), *os.getgroups()}):

@@ -67,11 +67,25 @@ def test_the_group_is_named(tmp_path: Path) -> None:
     assert f"the group {grp.getgrgid(tmp_path.stat().st_gid).gr_name}." in (verdict(tmp_path) or "")
 
 
+def without_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each new file one mode, as NTFS, exFAT, and a folder of Windows in Docker do.
+
+    Those file systems cannot be had everywhere.
+    """
+    made_with_a_mode = os.open
+
+    def made_without(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        descriptor = made_with_a_mode(path, flags, mode, dir_fd=dir_fd)
+        os.fchmod(descriptor, 0o777)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", made_without)
+
+
 @pytest.mark.parametrize("kind", ["folder", "file", "folder above"])
 def test_where_no_file_has_a_mode_of_its_own_no_chmod_is_proposed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """As on NTFS, exFAT, and a folder of Windows in Docker. Those file systems cannot be had everywhere."""
     folder = tmp_path / "volume"
     folder.mkdir()
     (file := folder / "file").touch()
@@ -81,14 +95,7 @@ def test_where_no_file_has_a_mode_of_its_own_no_chmod_is_proposed(
     found = replaceable_by_others if kind == "folder above" else verdict
     assert "Run: chmod o-w" in (found(looked_at) or "")
 
-    made_with_a_mode = os.open
-
-    def made_without(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        descriptor = made_with_a_mode(path, flags, mode, dir_fd=dir_fd)
-        os.fchmod(descriptor, 0o777)
-        return descriptor
-
-    monkeypatch.setattr(os, "open", made_without)
+    without_modes(monkeypatch)
     said = found(looked_at) or ""
     assert "every user" in said
     assert "chmod changes nothing there" in said
@@ -371,6 +378,14 @@ def test_a_file_is_hidden_from_others_and_not_from_this_process(
     found = way_to_hide(file)
     assert way in found
     assert found.endswith(f"o-r '{file}'")
+
+
+def test_a_file_that_cannot_be_hidden_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "config.yaml"
+    file.touch(0o777)
+    without_modes(monkeypatch)
+    assert way_to_hide(file).startswith("chmod changes nothing there")
+    assert "from the environment" in way_to_hide(file)
 
 
 def test_the_example_exposes_no_secret() -> None:
