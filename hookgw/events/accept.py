@@ -34,6 +34,7 @@ from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from hookgw.kernel.json_text import check_values
 from hookgw.kernel.long_json import finish
+from hookgw.kernel.recent import Recent
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import YEAR_10000
 from hookgw.lanes.dispatcher import Dispatcher
@@ -64,6 +65,8 @@ _REPORTED_PROBLEMS = 100
 _FEW = 10
 _SHORT = 4096
 """At most this many events, of at most so many bytes each on average, are checked without a pause."""
+_LOGGED_EVERY, _LOGGED_RULES = 60.0, 10_000
+"""Seconds between two lines about one rule that payloads of an instance violate; for so many rules."""
 _OBSERVERS_TIMEOUT = 60.0
 """Seconds that all observers of one call may take together."""
 
@@ -101,6 +104,8 @@ class EventIntake(Collaborator):
     _accepted: Callable[[Sequence[Event]], None] = lambda _: None
 
     def __post_init__(self) -> None:
+        # By instance, kind and rule: when the log had a line, and how many violations came since.
+        self._violations = Recent[tuple[str, str, Any], tuple[float, int]](_LOGGED_RULES)
         self.schemas = None if self._settings.validate == "off" else SchemaBook(self._catalog)
         self._turns = AppendTurns()
         self._long_work = long_work()
@@ -217,14 +222,21 @@ class EventIntake(Collaborator):
         if warnings:
             # Not the sentence, which repeats a part of the payload: the number of a person, for example.
             first, violation = next((one.event, one.violation) for one in batch.checked if one.violation)
-            logger.warning(
-                "payloads violate their schema",
-                instance=first.instance,
-                kind=first.kind,
-                event_id=first.id,
-                rule=violation.values.get("rule"),
-                count=len(warnings),
-            )
+            # A producer may send nothing else: the first line of a minute is enough.
+            rule, now = violation.values.get("rule"), trio.current_time()
+            logged_at, count = self._violations.get((first.instance, first.kind, rule)) or (-math.inf, 0)
+            count += len(warnings)
+            if now >= logged_at + _LOGGED_EVERY:
+                logger.warning(
+                    "payloads violate their schema",
+                    instance=first.instance,
+                    kind=first.kind,
+                    event_id=first.id,
+                    rule=rule,
+                    count=count,
+                )
+                logged_at, count = now, 0
+            self._violations.put((first.instance, first.kind, rule), (logged_at, count))
         if hooks.implements("hookgw_accept") and completed:
             await hooks.notify("hookgw_accept", events=completed, headers=dict(headers))
 

@@ -250,6 +250,26 @@ async def test_warn_takes_them_and_says_so(hookgw_gateway: GatewayKit, hookgw_re
     assert hookgw_receiver.ids == ["w1", "w2", "ok"]
 
 
+async def test_the_log_names_a_violated_rule_once_a_minute(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    """A producer whose payloads all violate one made a hundred lines a second."""
+    await hookgw_gateway.gateway.instances.create("shop")
+    await hookgw_gateway.gateway.instances.create("other")
+
+    async def accept(count: int, **more: Any) -> None:
+        for _ in range(count):
+            await hookgw_gateway.gateway.events.accept([event({"key": 1}, **more)])
+
+    with capture_logs() as logs:
+        await accept(3)
+        await accept(1, instance="other")
+        hookgw_clock.jump(60)
+        await accept(2)
+    lines = [line for line in logs if line["event"] == "payloads violate their schema"]
+    assert [(line["instance"], line["count"]) for line in lines] == [("shop", 1), ("other", 1), ("shop", 3)]
+
+
 async def test_strict_refuses_them_all(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     async with open_kit(tmp_path, settings={"events": {"validate": "strict"}}) as kit:
         await kit.register(hookgw_receiver.url)

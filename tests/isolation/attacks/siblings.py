@@ -93,9 +93,7 @@ async def many_reads(target: Target) -> None:
     await target.flood(lambda: next(turns), connections=16, pause=0.01)
 
 
-@attack(
-    "log lines", "payloads that violate their schema, on 16 connections, so that each makes a line of the log"
-)
+@attack("log lines", "payloads that violate their schema, on 16 connections")
 async def log_lines(target: Target) -> None:
     key = await target.tenant()
     request = emit(batch([event(b'{"key":7,"%b":1}' % (b"x" * 2000), "MESSAGES_UPSERT")] * 100), key)
