@@ -20,7 +20,8 @@ from hookgw.command.configuration import (
     warn_of_unknown_variables,
 )
 from hookgw.command.output import say
-from hookgw.config.master_keys import MasterKeys, read_master_keys
+from hookgw.config.master_key_file import read_master_keys
+from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.client_tls import read_ca_file
 from hookgw.delivery.outbound import OutboundHttp

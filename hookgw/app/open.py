@@ -20,7 +20,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.hub import Hub
 from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
-from hookgw.config.master_keys import read_master_keys
+from hookgw.config.master_key_file import read_master_keys
 from hookgw.config.settings import Settings
 from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import AuditedFields

@@ -1,23 +1,13 @@
-"""The master keys in the settings."""
+"""The master keys, and their form in the settings. No I/O."""
 
 from __future__ import annotations
 
 import base64
 import os
-import stat
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
-from hookgw.kernel.errors import StartError
 from hookgw.kernel.masking import repr_without
-
-if TYPE_CHECKING:
-    from hookgw.config.settings import StorageSettings
-
-logger = structlog.get_logger("hookgw.store")
 
 # As storage.master_key: decrypt everything with the old keys and store it unencrypted. An empty key must not
 # mean this, because a forgotten variable in the environment would decrypt the file.
@@ -40,34 +30,6 @@ class MasterKeys(msgspec.Struct, frozen=True):
     unseal: bool = False
 
     __repr__ = repr_without("present", "old")
-
-
-def read_master_keys(settings: StorageSettings) -> MasterKeys:
-    """Return the master keys, reading the key file if the settings name one.
-
-    Raises:
-        StartError: the file cannot be read or contains no key.
-    """
-    old = tuple(parse_master_key(text) for text in settings.old_master_keys if text)
-    if settings.master_key_file:
-        file = Path(settings.master_key_file)
-        setting = f"storage.master_key_file: {file}"
-        try:
-            if file.stat().st_mode & stat.S_IROTH:
-                # Not at the top: Windows lacks what it needs, and commands there use the rest of this file.
-                from hookgw.config.file_permissions import way_to_hide
-
-                logger.warning("others can read the master key", file=str(file), fix=way_to_hide(file))
-            return MasterKeys(parse_master_key(file.read_text("ascii")), old)
-        except OSError as error:
-            raise StartError(f"{setting} cannot be read: {error.strerror}.") from error
-        except ValueError as error:
-            # Also for a file that is not ASCII: UnicodeDecodeError is a ValueError.
-            wanted = "write one line, the base64 of 32 bytes, as hookgw master-key prints it"
-            raise StartError(f"{setting} contains no master key: {wanted}.") from error
-    if settings.master_key and settings.master_key != CLEAR:
-        return MasterKeys(parse_master_key(settings.master_key), old)
-    return MasterKeys(None, old, unseal=settings.master_key == CLEAR)
 
 
 def new_master_key() -> str:

@@ -8,6 +8,7 @@ from hookgw.config.file_permissions import *
 from hookgw.config.file_presence import *
 from hookgw.config.folders import *
 from hookgw.config.load import *
+from hookgw.config.master_key_file import *
 from hookgw.config.master_keys import *
 from hookgw.config.open_files import *
 from hookgw.config.people import *
