@@ -56,12 +56,7 @@ def give_name(file: Path, name: Path) -> None:
         FileExistsError: the name is taken. Nothing was changed.
         OSError: the disk refuses.
     """
-    try:
-        name.hardlink_to(file)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-    else:
+    if _link(file, name):
         file.unlink()
         return
     # Taken first, then replaced. Only a kill in between leaves an empty file.
@@ -80,13 +75,20 @@ def keep_under(file: Path, name: Path) -> None:
         FileNotFoundError: there is no such file.
         OSError: the disk refuses.
     """
+    if not _link(file, name):
+        with new_file(name) as partial:
+            shutil.copyfile(file, partial)
+
+
+def _link(file: Path, name: Path) -> bool:
+    """Give a file a second name; return ``False`` if its file system has none."""
     try:
         name.hardlink_to(file)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        with new_file(name) as partial:
-            shutil.copyfile(file, partial)
+        return False
+    return True
 
 
 def _create(folder: Path) -> tuple[Path, int]:
