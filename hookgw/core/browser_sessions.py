@@ -10,7 +10,7 @@ import msgspec
 from hookgw.auth.keyring import KeyHolder, Keyring
 from hookgw.concurrency.clock import Clock
 from hookgw.core.shielded import completes
-from hookgw.kernel.errors import Unauthorized
+from hookgw.kernel.errors import TooManyRequests, Unauthorized
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Key, Principal, Rights
 from hookgw.records.audit import AuditEntry
@@ -27,6 +27,8 @@ from hookgw.store import Records
 MOST_SESSIONS = 100
 """The most sessions of one key; and of one person with it, and of one customer's portal links. A further
 session ends the one that was unused longest."""
+MOST_PORTAL_LINKS = 1000
+"""The most unopened portal links of a key, together with those of the keys that count as it."""
 MOST_PORTAL_SESSIONS = 10_000
 """The most sessions of portal links, counted for a key together with the keys that count as it, likewise."""
 LINK_LIFETIME = 300.0
@@ -119,6 +121,7 @@ class BrowserSessions:
         """Store a session or a link, and remove those that have ended, and ``instead_of``, by their ids.
 
         Raises:
+            TooManyRequests: too many links of the key wait to be opened.
             StorageUnavailable: the disk refuses.
         """
         holder = self._keyring.holder_of(begun.holder_hash)
@@ -136,11 +139,23 @@ class BrowserSessions:
                 ended.update(
                     _too_many([one for one in guests if self._is_of(one, holder)], MOST_PORTAL_SESSIONS)
                 )
-        # On disk before the browser gets its cookie, so that the session survives a restart.
-        await self._store.put_session(begun, ended=ended, audit=audit)
+        elif self._links_of(holder) >= MOST_PORTAL_LINKS:
+            raise TooManyRequests.of(
+                "portal.too_many_links",
+                "{most:,} links of this key wait to be opened, the maximum. Retry later.",
+                most=MOST_PORTAL_LINKS,
+                retry_after=60,
+            )
+        # In memory first: calls that arrive meanwhile must count it. Nobody has its token yet.
+        self._sessions[begun.id] = begun
+        try:
+            # On disk before the browser gets its cookie, so that the session survives a restart.
+            await self._store.put_session(begun, ended=ended, audit=audit)
+        except BaseException:
+            self._forget(begun.id)
+            raise
         for session in ended:
             self._forget(session)
-        self._sessions[begun.id] = begun
 
     async def find(self, token: str) -> SignedIn:
         """Return the session of a token, and note its use.
@@ -167,7 +182,7 @@ class BrowserSessions:
         link = self._sessions.get(session_id(token))
         return link if link is not None and link.is_link and not self._has_ended(link) else None
 
-    def links_of(self, maker: KeyHolder) -> int:
+    def _links_of(self, maker: KeyHolder | None) -> int:
         """Return how many unopened portal links there are of a key, and of the keys that count as it."""
         links = (one for one in self._sessions.values() if one.is_link and self._is_of(one, maker))
         return sum(not self._has_ended(one) for one in links)

@@ -15,7 +15,7 @@ from hookgw.core.audit import Audit, holder_as_actor
 from hookgw.core.browser_sessions import BrowserSessions
 from hookgw.core.open import Core
 from hookgw.core.shielded import completes
-from hookgw.kernel.errors import Forbidden, TooManyRequests, Unauthorized
+from hookgw.kernel.errors import Forbidden, Unauthorized
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.keys.portal_fields import PortalRequest
@@ -33,8 +33,6 @@ from hookgw.records.browser_sessions import (
 
 PORTAL_LIFETIME = 8 * 3600
 """Seconds after which the session of a link ends, however much it is used."""
-MOST_PORTAL_LINKS = 1000
-"""The most unopened links of a key, together with those of the keys that count as it."""
 REFUSED = Sentence(
     "portal.link_used",
     "This link has been used, or has expired. Ask whoever gave it to you for another one.",
@@ -88,13 +86,6 @@ class PortalLinks:
         ends_at = now + asked.lifetime
         if maker.key.expires_at is not None:
             ends_at = min(ends_at, maker.key.expires_at)
-        if self._sessions.links_of(maker) >= MOST_PORTAL_LINKS:
-            raise TooManyRequests.of(
-                "portal.too_many_links",
-                "{most:,} links of this key wait to be opened, the maximum. Retry later.",
-                most=MOST_PORTAL_LINKS,
-                retry_after=60,
-            )
         token = new_token()
         portal = Portal(
             reach=reach,

@@ -489,17 +489,31 @@ class TestLimits:
     async def test_few_links_of_a_key_wait(
         self, caller: httpx.AsyncClient, visitor: Browser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("hookgw.keys.portal.MOST_PORTAL_LINKS", 2)
+        monkeypatch.setattr(browser_sessions, "MOST_PORTAL_LINKS", 2)
         first = await make(caller)
         await make(caller)
         assert (await caller.post("/portal/link", json=TENANT)).status_code == 429
         await enter(visitor, first)
         await make(caller)
 
+    async def test_calls_at_once_make_no_more(
+        self, caller: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(browser_sessions, "MOST_PORTAL_LINKS", 2)
+        statuses = []
+
+        async def make_one() -> None:
+            statuses.append((await caller.post("/portal/link", json=TENANT)).status_code)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(make_one)
+        assert sorted(statuses) == [201] * 2 + [429] * 6
+
     async def test_a_key_has_no_more_of_them_by_making_keys(
         self, caller: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("hookgw.keys.portal.MOST_PORTAL_LINKS", 1)
+        monkeypatch.setattr(browser_sessions, "MOST_PORTAL_LINKS", 1)
         asked = {"name": "reseller", **TENANT, "rights": ["read", "keys"]}
         reseller = {"apikey": (await caller.post("/key/create", json=asked)).json()["key"]}
         made = await caller.post("/key/create", json={"name": "made"}, headers=reseller)

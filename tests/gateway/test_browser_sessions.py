@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+import trio
 
 from hookgw import Gateway
 from hookgw.core import browser_sessions
@@ -64,6 +65,18 @@ async def test_a_key_has_a_limited_number_of_sessions(
     for token in tokens[1:]:
         await gateway.sessions.find(token)
     assert len(await gateway.store.load_sessions()) == 2
+
+
+async def test_a_key_has_no_more_sessions_by_beginning_them_at_once(
+    hookgw_gateway: GatewayKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_sessions, "MOST_SESSIONS", 2)
+    gateway = hookgw_gateway.gateway
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(gateway.sessions.begin, holder(gateway))
+    assert len(await gateway.store.load_sessions()) == 2
+    assert sorted(gateway.sessions.ids()) == sorted(await gateway.store.load_sessions())
 
 
 async def test_a_session_that_another_node_has_ended_does_not_come_back(hookgw_gateway: GatewayKit) -> None:
