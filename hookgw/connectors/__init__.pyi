@@ -47,8 +47,8 @@ from hookgw.connectors.messages import MediaUrl as MediaUrl
 from hookgw.connectors.messages import check_mimetype as check_mimetype
 from hookgw.connectors.messages import file_to_send as file_to_send
 from hookgw.connectors.messages import is_mimetype as is_mimetype
+from hookgw.connectors.messages import message_data as message_data
 from hookgw.connectors.messages import sent_content as sent_content
-from hookgw.connectors.messages import sent_data as sent_data
 from hookgw.connectors.messages import text_data as text_data
 from hookgw.connectors.messages import vcard_of as vcard_of
 from hookgw.connectors.messages import vcard_text as vcard_text

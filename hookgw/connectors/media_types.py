@@ -35,6 +35,18 @@ _MORE = {
     "video/3gpp": (".3gp",),
     "video/x-matroska": (".mkv",),
 }
+_BEGINNINGS = (
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"OggS", "audio/ogg"),
+    (b"ID3", "audio/mpeg"),
+    # MPEG 1, 2 and 2.5 without a tag. Speech is often MPEG 2: its rate is 24 kHz or less.
+    *((bytes((0xFF, second)), "audio/mpeg") for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3, 0xE2)),
+    (b"\xff\xf1", "audio/aac"),
+    (b"\xff\xf9", "audio/aac"),
+    (b"#!AMR", "audio/amr"),
+    (b"%PDF-", "application/pdf"),
+)
 
 
 @cache  # it reads the files of the system first: 2 ms, which no start needs
@@ -51,6 +63,13 @@ def _known() -> mimetypes.MimeTypes:
 def guess_mimetype(name: str) -> str | None:
     """Return the media type that the name of a file, or its URL, tells; ``None`` if it tells none."""
     return _known().guess_type(name.rpartition("/")[2])[0]
+
+
+def type_of_content(content: bytes) -> str | None:
+    """Return the media type that the beginning of a file tells; ``None`` if it tells none."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((mimetype for beginning, mimetype in _BEGINNINGS if content.startswith(beginning)), None)
 
 
 def suffix_of(mimetype: str) -> str:

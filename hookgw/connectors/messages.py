@@ -9,13 +9,15 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from hookgw.connectors.json_values import one_line
+from hookgw.connectors.json_values import filled, one_line
+from hookgw.connectors.media_types import guess_mimetype, suffix_of, type_of_content
 from hookgw.kernel.errors import Invalid
 from hookgw.records.connectors import Session
 from hookgw.records.messages import (
     Contact,
     ContactMessage,
     LocationMessage,
+    MediaKind,
     MediaMessage,
     Message,
     ReactionMessage,
@@ -26,6 +28,13 @@ from hookgw.records.messages import (
 _TYPE = r"[\w.+-]{1,127}/[\w.+-]{1,127}"
 _MIMETYPE = re.compile(_TYPE, re.ASCII)
 _ANY_FILE = ("application/octet-stream", "binary/octet-stream")
+_USUAL_TYPES = {
+    MediaKind.IMAGE: "image/jpeg",
+    MediaKind.VIDEO: "video/mp4",
+    MediaKind.AUDIO: "audio/mpeg",
+    MediaKind.DOCUMENT: "application/octet-stream",
+    MediaKind.STICKER: "image/webp",
+}
 _WITH_PARAMETERS = re.compile(rf"{_TYPE}(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
 
@@ -41,17 +50,16 @@ class FileToSend(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         content: the file.
-        said: the media type that the server of its URL said; empty for none, for one that says nothing such
-            as ``application/octet-stream``, and for a file without a URL.
-        name: as the message or the URL has it; may be empty.
+        mimetype: as the message or the server of its URL says, or as its content, its name or its kind tell.
+        name: as the message or its URL has it, or else made of kind and type.
     """
 
     content: bytes
-    said: str
+    mimetype: str
     name: str
 
 
-async def file_to_send(message: MediaMessage, session: Session, *, limit: int) -> FileToSend:
+async def file_to_send(message: MediaMessage, session: Session, *, network: str, limit: int) -> FileToSend:
     """Return the file of a message.
 
     hookgw itself fetches a URL: the network's server would do so for any address in its own network.
@@ -59,37 +67,47 @@ async def file_to_send(message: MediaMessage, session: Session, *, limit: int) -
     Args:
         message: with the file, or its URL.
         session: of the instance.
-        limit: the most bytes that the file at a URL may have.
+        network: its name, for the error.
+        limit: the most bytes that the network takes.
 
     Raises:
+        Invalid: the file has more bytes, or its type is none.
         Invalid, NetworkRefused: see :meth:`hookgw.Session.fetch`.
     """
-    if message.content is not None:
-        return FileToSend(content=message.content, said="", name=message.file_name)
-    url = message.url or ""
-    fetched = await session.fetch(url, limit=limit)
-    name = message.file_name or unquote(urlsplit(url).path).rpartition("/")[2]
-    said = "" if fetched.mimetype in _ANY_FILE else fetched.mimetype
-    return FileToSend(content=fetched, said=said, name=name)
+    content, said, name = message.content, "", message.file_name
+    if content is None:
+        url = message.url or ""
+        content = fetched = await session.fetch(url, limit=limit)
+        name = name or unquote(urlsplit(url).path).rpartition("/")[2]
+        said = "" if fetched.mimetype in _ANY_FILE else fetched.mimetype
+    if len(content) > limit:
+        raise Invalid.of(
+            "media.too_long_for_network",
+            "media: {network} takes files of at most {most:,} bytes.",
+            network=network,
+            most=limit,
+        )
+    mimetype = message.mimetype or said or type_of_content(content) or guess_mimetype(name)
+    if not mimetype:
+        is_mp4 = message.kind is MediaKind.AUDIO and content[4:8] == b"ftyp"
+        mimetype = "audio/mp4" if is_mp4 else _USUAL_TYPES[message.kind]
+    check_mimetype(mimetype)
+    name = name or f"{message.kind.value}{suffix_of(mimetype)}"
+    return FileToSend(content=content, mimetype=mimetype, name=name)
 
 
-def is_mimetype(text: str, *, parameters: bool = False) -> bool:
-    """Return whether a text is a media type.
-
-    Args:
-        text: such as ``image/png``.
-        parameters: whether there may be some, as in ``audio/ogg; codecs=opus``.
-    """
-    return bool((_WITH_PARAMETERS if parameters else _MIMETYPE).fullmatch(text))
+def is_mimetype(text: str) -> bool:
+    """Return whether a text is a media type, such as ``image/png``, without parameters."""
+    return bool(_MIMETYPE.fullmatch(text))
 
 
-def check_mimetype(mimetype: str, *, parameters: bool = False) -> str:
-    """Return a media type; see :func:`is_mimetype`.
+def check_mimetype(mimetype: str) -> str:
+    """Return a media type, which may have parameters, as in ``audio/ogg; codecs=opus``.
 
     Raises:
         Invalid: it is none.
     """
-    if not is_mimetype(mimetype, parameters=parameters):
+    if not _WITH_PARAMETERS.fullmatch(mimetype):
         raise Invalid.of("media.type_invalid", "mimetype must be a media type such as image/png.")
     return mimetype
 
@@ -123,72 +141,84 @@ def sent_content(
     message: Message,
     chat: str,
     *,
-    file: Mapping[str, Any] | None = None,
+    file: FileToSend | None = None,
     vcard: Callable[[Contact], str] = vcard_of,
-) -> tuple[str, Any]:
-    """Return the name and the value of a message's content, as ``data.message`` of events has them.
+) -> tuple[str, dict[str, Any]]:
+    """Return the content of a message as :func:`message_data` takes it.
 
     Args:
         message: that was sent.
         chat: where it is.
-        file: what is known of its file.
+        file: of the message, if it has one.
         vcard: makes the card of a contact.
     """
+    name = "conversation"
+    content: Any
     match message:
         case TextMessage():
-            return "conversation", message.text
+            content = message.text
         case MediaMessage():
-            return f"{message.kind.value}Message", dict(file or {})
+            name = f"{message.kind.value}Message"
+            size = len((file.content if file else message.content) or b"")
+            content = filled(
+                url=message.url,
+                mimetype=file.mimetype if file else message.mimetype,
+                caption=message.caption,
+                fileName=file.name if file else message.file_name,
+                # A string: this is protobuf's JSON form of a 64-bit integer.
+                fileLength=str(size) if size else "",
+            )
+            if message.kind is MediaKind.AUDIO:
+                content["ptt"] = message.is_voice
         case LocationMessage():
             place = {"degreesLatitude": message.latitude, "degreesLongitude": message.longitude}
-            return "locationMessage", {**place, "name": message.name, "address": message.address}
+            name, content = "locationMessage", {**place, "name": message.name, "address": message.address}
         case ContactMessage():
             cards = [{"displayName": one.full_name, "vcard": vcard(one)} for one in message.contacts]
+            name, content = "contactsArrayMessage", {"contacts": cards}
             if len(cards) == 1:
-                return "contactMessage", cards[0]
-            return "contactsArrayMessage", {"contacts": cards}
+                name, content = "contactMessage", cards[0]
         case ReactionMessage(key=key):
             reacted = {"remoteJid": chat, "fromMe": key.from_me, "id": key.id}
-            return "reactionMessage", {"key": reacted, "text": message.reaction}
+            name, content = "reactionMessage", {"key": reacted, "text": message.reaction}
         case TemplateMessage():
             template = {"name": message.name, "language": message.language}
-            return "templateMessage", {**template, "components": list(message.components)}
+            name, content = "templateMessage", {**template, "components": list(message.components)}
+    return name, {name: content}
 
 
-def sent_data(
-    key: Mapping[str, Any], content: tuple[str, Any], now: float, *, status: str, source: str
+def message_data(
+    key: Mapping[str, Any],
+    content: tuple[str, Mapping[str, Any]],
+    time: float,
+    *,
+    push_name: str = "",
+    context: Mapping[str, Any] | None = None,
+    status: str = "",
+    source: str = "",
 ) -> dict[str, Any]:
-    """Return ``data`` of SEND_MESSAGE.
+    """Return ``data`` of a message: of MESSAGES_UPSERT, SEND_MESSAGE and MESSAGES_EDITED.
 
     Args:
         key: of the message: ``remoteJid``, ``fromMe``, ``id`` and perhaps ``participant``.
-        content: see :func:`sent_content`.
-        now: seconds since the epoch.
-        status: ``PENDING``, or ``SERVER_ACK`` if the network has it already.
-        source: what the message was sent with, such as ``web``.
+        content: ``messageType`` and ``message``, such as ``("conversation", {"conversation": "Oi"})``.
+        time: seconds since the epoch.
+        push_name, context, status, source: ``pushName``, ``contextInfo``, ``status`` and ``source``; an empty
+            one is left out. The status of a sent message is ``PENDING``, or ``SERVER_ACK`` if the network has
+            it already.
     """
-    name, value = content
+    name, message = content
     return {
         "key": dict(key),
-        "message": {name: value},
+        **filled(pushName=push_name),
+        "message": message,
         "messageType": name,
-        "messageTimestamp": int(now),
-        "status": status,
-        "source": source,
+        **filled(contextInfo=context),
+        "messageTimestamp": int(time),
+        **filled(status=status, source=source),
     }
 
 
 def text_data(key: Mapping[str, Any], text: str, time: float) -> dict[str, Any]:
-    """Return ``data`` of a text: of MESSAGES_UPSERT, and of MESSAGES_EDITED.
-
-    Args:
-        key: of the message: ``remoteJid``, ``fromMe``, ``id`` and perhaps ``participant``.
-        text: the text.
-        time: seconds since the epoch.
-    """
-    return {
-        "key": dict(key),
-        "message": {"conversation": text},
-        "messageType": "conversation",
-        "messageTimestamp": int(time),
-    }
+    """Return ``data`` of a text; see :func:`message_data`."""
+    return message_data(key, ("conversation", {"conversation": text}), time)

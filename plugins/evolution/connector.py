@@ -323,9 +323,9 @@ class Evolution(kit.NetworkConnector[Receiver]):
             await receiver.connection.release()
 
     async def _fetched(self, session: Session, message: MediaMessage) -> MediaMessage:
-        file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
+        file = await kit.file_to_send(message, session, network="Evolution API", limit=LARGEST_FILE)
         guessed = kit.guess_mimetype((message.url or "").partition("?")[0])
-        mimetype = message.mimetype or guessed or file.said or None
+        mimetype = message.mimetype or guessed or file.mimetype
         return msgspec.structs.replace(
             message, url=None, content=file.content, mimetype=mimetype, file_name=file.name
         )

@@ -39,9 +39,9 @@ from hookgw import (
 from hookgw.connectors import (
     EMPTY_TEXT,
     PRESENCE_WITHOUT_CHAT,
+    FileToSend,
     NetworkConnector,
     attach_file,
-    check_mimetype,
     close_for_options,
     emit_valid,
     file_to_send,
@@ -49,12 +49,11 @@ from hookgw.connectors import (
     guess_mimetype,
     is_signature,
     load_state,
+    message_data,
     pass_file,
     read_file,
     read_object,
     sent_content,
-    sent_data,
-    suffix_of,
     text,
     text_data,
     whatsapp_chat_of,
@@ -73,14 +72,6 @@ LARGEST_FILE = 100_000_000
 """Bytes of a file to send: GOWA's own limit for the largest kind. It has smaller ones for others."""
 FILE_TIME = 4.0
 """Seconds for a file that goes into its event: GOWA waits ten for an answer."""
-_SEND = {
-    MediaKind.IMAGE: ("image", "image/jpeg"),
-    MediaKind.VIDEO: ("video", "video/mp4"),
-    MediaKind.AUDIO: ("audio", "audio/mpeg"),
-    MediaKind.DOCUMENT: ("file", "application/octet-stream"),
-    MediaKind.STICKER: ("sticker", "image/webp"),
-}
-"""The call and the field of each kind of file, and the type of those whose type nobody says."""
 _LONGEST_SHOWN_TYPING = 60.0
 
 
@@ -159,24 +150,21 @@ class Gowa(NetworkConnector[Connection]):
         body["phone"] = chat
         if message.reply_to is not None:
             body["reply_message_id"] = message.reply_to.id
-        file: dict[str, Any] = {}
+        file: FileToSend | None = None
         request: dict[str, Any] = {"body": body}
         if isinstance(message, MediaMessage):
-            form, file = await _form_of(message, session)
+            file = await file_to_send(message, session, network="GOWA", limit=LARGEST_FILE)
+            form = {_field_of(message): (file.name, file.content, file.mimetype)}
             request = {"data": body, "files": form, "seconds": FILE_TIMEOUT}
         with _noting_logout(connection):
             answer = await connection.client.call("POST", *path, **request)
         sent_key = {"remoteJid": chat, "fromMe": True, "id": text(answer.get("message_id"))}
         if not sent_key["id"]:
             raise NetworkRefused.of("gowa.no_sent_message", "GOWA did not say which message it has sent.")
-        data = sent_data(
-            sent_key, sent_content(message, chat, file=file), time.time(), status="SERVER_ACK", source="web"
-        )
-        context = filled(
-            stanzaId=message.reply_to.id if message.reply_to is not None else "",
-            mentionedJid=body.get("mentions"),
-        )
-        return {**data, "contextInfo": context} if context else data
+        answered = message.reply_to.id if message.reply_to is not None else ""
+        context = filled(stanzaId=answered, mentionedJid=body.get("mentions"))
+        content, more = sent_content(message, chat, file=file), {"status": "SERVER_ACK", "source": "web"}
+        return message_data(sent_key, content, time.time(), context=context, **more)
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         connection, chat = (
@@ -329,7 +317,7 @@ def _request_of(message: Message) -> tuple[list[str], dict[str, Any]]:
             return ["message", message.key.id, "reaction"], {"emoji": message.reaction}
         case MediaMessage():
             more = filled(caption=message.caption, ptt="true" if message.is_voice else "")
-            return ["send", _SEND[message.kind][0]], more
+            return ["send", _field_of(message)], more
     raise NotSupported.of("gowa.not_supported", "GOWA has no such messages.")
 
 
@@ -351,23 +339,6 @@ async def _stop_typing(connection: Connection, chat: str, delay: float) -> None:
     await connection.client.call("POST", "send", "chat-presence", body=body)
 
 
-async def _form_of(message: MediaMessage, session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the file of a message as a part of a form, and what the event says of it."""
-    field, usual = _SEND[message.kind]
-    sent = await file_to_send(message, session, limit=LARGEST_FILE)
-    if len(sent.content) > LARGEST_FILE:
-        raise Invalid.of(
-            "gowa.file_too_long", "media: GOWA takes files of at most {most:,} bytes.", most=LARGEST_FILE
-        )
-    guessed = guess_mimetype(sent.name) or usual
-    mimetype = check_mimetype(message.mimetype or sent.said or guessed, parameters=True)
-    name = sent.name or f"{message.kind.value}{suffix_of(mimetype)}"
-    shown = filled(
-        url=message.url,
-        mimetype=mimetype,
-        caption=message.caption,
-        fileName=name,
-        fileLength=str(len(sent.content)),
-        ptt=message.is_voice,
-    )
-    return {field: (name, sent.content, mimetype)}, shown
+def _field_of(message: MediaMessage) -> str:
+    """Return the field of a file, which is also the name of its call."""
+    return "file" if message.kind is MediaKind.DOCUMENT else message.kind.value

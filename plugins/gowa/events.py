@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, mapping, network_event, raw_at, seconds, strings, text
+from hookgw.connectors import MediaUrl, mapping, message_data, network_event, raw_at, seconds, strings, text
 
 from .content import UNKNOWN, content_of
 
@@ -82,11 +82,7 @@ def _message(payload: dict[str, Any], account: Account) -> list[Translated]:
     if key is None:
         return []
     content = content_of(payload, key["remoteJid"], key["id"], account.media_url)
-    data = _with_name({"key": key}, payload)
-    data |= {"message": {content.type: content.value}, "messageType": content.type}
-    if content.context:
-        data["contextInfo"] = content.context
-    data["messageTimestamp"] = seconds(payload.get("timestamp"))
+    data = _data_of(payload, key, content.type, content.value, content.context)
     return [("MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"]))]
 
 
@@ -97,9 +93,8 @@ def _reaction(payload: dict[str, Any], account: Account) -> list[Translated]:
         return []
     # GOWA does not say who wrote the message.
     reacted = {"remoteJid": key["remoteJid"], "id": target}
-    data = _with_name({"key": key}, payload)
-    data["message"] = {"reactionMessage": {"key": reacted, "text": text(payload.get("reaction"))}}
-    data |= {"messageType": "reactionMessage", "messageTimestamp": seconds(payload.get("timestamp"))}
+    content = {"key": reacted, "text": text(payload.get("reaction"))}
+    data = _data_of(payload, key, "reactionMessage", content)
     return [("MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"]))]
 
 
@@ -108,12 +103,9 @@ def _edited(payload: dict[str, Any], account: Account) -> list[Translated]:
     key = _key(payload, text(payload.get("original_message_id")))
     if key is None:
         return []
-    data = _with_name({"key": key}, payload)
     body = text(payload.get("body"))  # GOWA does not tell a new caption
-    type_, value = ("conversation", body) if body else (UNKNOWN, {})
-    data |= {"message": {type_: value}, "messageType": type_}
-    data["messageTimestamp"] = seconds(payload.get("timestamp"))
-    return [("MESSAGES_EDITED", data, None)]
+    content = ("conversation", body) if body else (UNKNOWN, {})
+    return [("MESSAGES_EDITED", _data_of(payload, key, *content), None)]
 
 
 def _revoked(payload: dict[str, Any], account: Account) -> list[Translated]:
@@ -280,8 +272,13 @@ def _names_person(chat: str) -> bool:
     return is_group(chat) or chat.endswith("@broadcast")
 
 
-def _with_name(data: dict[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the name that the author has chosen."""
-    if name := text(payload.get("from_name")):
-        data["pushName"] = name
-    return data
+def _data_of(
+    payload: Mapping[str, Any],
+    key: dict[str, Any],
+    name: str,
+    value: Any,
+    context: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the data of a message, with the name that the author has chosen."""
+    content, author = (name, {name: value}), text(payload.get("from_name"))
+    return message_data(key, content, seconds(payload.get("timestamp")), push_name=author, context=context)

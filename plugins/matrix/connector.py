@@ -76,9 +76,12 @@ class Matrix(kit.NetworkConnector[Connection]):
         if await connection.is_encrypted(room):
             raise outgoing.encrypted_room(room)
         if isinstance(message, MediaMessage):
-            file, mimetype = await _file_of(message, session)
-            address = await connection.client.upload(file, mimetype=mimetype, file_name=message.file_name)
-            kind, content = outgoing.event_of(message, address=address, mimetype=mimetype, size=len(file))
+            file = await kit.file_to_send(message, session, network="Matrix", limit=LARGEST_FILE)
+            mimetype, size = file.mimetype, len(file.content)
+            address = await connection.client.upload(
+                file.content, mimetype=mimetype, file_name=message.file_name
+            )
+            kind, content = outgoing.event_of(message, address=address, mimetype=mimetype, size=size)
         else:
             kind, content = outgoing.event_of(message)
         return await self._send(connection, room, kind, content, key)
@@ -215,13 +218,6 @@ class Matrix(kit.NetworkConnector[Connection]):
         if not connection.client.token:
             raise NetworkRefused(self.not_connected, status=409)
         return connection
-
-
-async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str]:
-    """Return the content and the type of a file to send."""
-    file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
-    guessed = kit.guess_mimetype(file.name) or "application/octet-stream"
-    return file.content, kit.check_mimetype(message.mimetype or file.said or guessed)
 
 
 def _new_transaction() -> str:

@@ -93,7 +93,7 @@ def _file(
     return file
 
 
-def context_of(content: Mapping[str, Any], relation: Mapping[str, Any]) -> dict[str, Any] | None:
+def context_of(content: Mapping[str, Any], relation: Mapping[str, Any]) -> dict[str, Any]:
     context: dict[str, Any] = {}
     answered = text(found_at(relation, "m.in_reply_to", "event_id"))
     # In a thread, clients add a reply to the previous message for others that know no threads.
@@ -101,11 +101,9 @@ def context_of(content: Mapping[str, Any], relation: Mapping[str, Any]) -> dict[
         context["stanzaId"] = answered
     if relation.get("rel_type") == "m.thread" and (thread := text(relation.get("event_id"))):
         context["threadId"] = thread
-    users = found_at(content, "m.mentions", "user_ids")
-    mentioned = strings(users)
-    if mentioned:
+    if mentioned := strings(found_at(content, "m.mentions", "user_ids")):
         context["mentionedJid"] = mentioned
-    return context or None
+    return context
 
 
 def _without_fallback(body: str, content: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from hookgw.connectors import (
     filled,
     found_at,
     mapping,
+    message_data,
     network_event,
     number,
     strings,
@@ -202,36 +203,35 @@ def _message(
     key: dict[str, Any] = {"remoteJid": room, "fromMe": is_own, "id": id_, "participant": sender}
     relation = mapping(content.get("m.relates_to"))
     relation_type, target = text(relation.get("rel_type")), text(relation.get("event_id"))
-    data: dict[str, Any] = {"key": key}
-    event_kind = "MESSAGES_UPSERT"
-    if (name := account.name_in(room, sender)) is not None:
-        data["pushName"] = name
+    event_kind, context, more = "MESSAGES_UPSERT", None, dict[str, Any]()
     if kind == _ENCRYPTED_EVENT:
         # As in payloads of WhatsApp gateways, where a message that cannot be decrypted is such a stub.
-        data["message"], data["messageType"] = {}, "encryptedMessage"
-        data["messageStubType"], data["messageStubParameters"] = "CIPHERTEXT", [ENCRYPTED]
+        body: tuple[str, dict[str, Any]] | None = ("encryptedMessage", {})
+        more = {"messageStubType": "CIPHERTEXT", "messageStubParameters": [ENCRYPTED]}
     else:
         # Anybody in the room can claim to replace what somebody else wrote: that is no edit.
         if relation_type == "m.replace" and target and account.author_of(target) in (None, sender):
             event_kind = "MESSAGES_EDITED"
-            data["key"] = {**key, "id": target}
+            key["id"] = target
             content = mapping(content.get("m.new_content")) or content
-        body = _body_of(kind, room, content, relation, account)
-        if body is None:
-            return None
-        data["messageType"], data["message"] = body
+        body, context = _body_of(kind, room, content, relation, account), context_of(content, relation)
         if kind == "m.room.message" and has_more(content):
-            data["content"] = content
-        if (context := context_of(content, relation)) is not None:
-            data["contextInfo"] = context
-    data["messageTimestamp"] = _time_of(event)
-    if is_own:
-        data["status"] = "SERVER_ACK"
-    data["source"] = SOURCE
+            more = {"content": content}
+    if body is None:
+        return None
+    data = message_data(
+        key,
+        body,
+        _time_of(event),
+        push_name=account.name_in(room, sender) or "",
+        context=context,
+        status="SERVER_ACK" if is_own else "",
+        source=SOURCE,
+    )
     # Without a time: the sender's homeserver made it up. messageTimestamp shows it.
     # If hookgw sent it, SEND_MESSAGE has this id already: the homeserver need not say who sent it.
     parts = ("SEND_MESSAGE", room, id_) if is_own and event_kind == "MESSAGES_UPSERT" else (id_,)
-    return NewEvent(kind=event_kind, data=data, event_id=event_id_of(*parts))
+    return NewEvent(kind=event_kind, data=data | more, event_id=event_id_of(*parts))
 
 
 def _body_of(

@@ -15,7 +15,7 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.connectors import EMPTY_TEXT, MediaUrl, sent_data
+from hookgw.connectors import EMPTY_TEXT, MediaUrl, filled, found_at, message_data
 
 from .content import message_of
 from .events import SOURCE, TRANSACTION_PREFIX
@@ -107,15 +107,14 @@ def payload_of(
     if kind == "m.reaction":
         relation = content["m.relates_to"]
         reacted = {"remoteJid": room, "fromMe": False, "id": relation["event_id"]}
-        name, body = "reactionMessage", {"reactionMessage": {"key": reacted, "text": relation["key"]}}
+        sent = "reactionMessage", {"reactionMessage": {"key": reacted, "text": relation["key"]}}
     else:
-        sent = message_of(kind if kind == "m.sticker" else "", content, media_url)
-        assert sent is not None, "hookgw sends no message without a body"  # noqa: S101
-        name, body = sent
+        found = message_of(kind if kind == "m.sticker" else "", content, media_url)
+        assert found is not None, "hookgw sends no message without a body"  # noqa: S101
+        sent = found
     key = {"remoteJid": room, "fromMe": True, "id": id_, "participant": user}
-    data = sent_data(key, (name, body[name]), now, status="SERVER_ACK", source=SOURCE)
-    answered = content.get("m.relates_to", {}).get("m.in_reply_to")
-    return {**data, "contextInfo": {"stanzaId": answered["event_id"]}} if answered else data
+    context = filled(stanzaId=found_at(content, "m.relates_to", "m.in_reply_to", "event_id"))
+    return message_data(key, sent, now, context=context, status="SERVER_ACK", source=SOURCE)
 
 
 def check_id(key: MessageKey) -> None:

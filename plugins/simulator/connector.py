@@ -28,7 +28,7 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.connectors import EMPTY_TEXT, NetworkConnector, answer_challenge
+from hookgw.connectors import EMPTY_TEXT, NetworkConnector, answer_challenge, text_data
 
 from . import traffic
 from .connection import Connection
@@ -179,12 +179,7 @@ class Simulator(NetworkConnector[Connection]):
         """
         await self._check_own(session, key)
         chat = chat_of(number)
-        return {
-            "key": {**payload_of(key), "remoteJid": chat},
-            "message": {"conversation": text},
-            "messageType": "conversation",
-            "messageTimestamp": int(time.time()),
-        }
+        return text_data({**payload_of(key), "remoteJid": chat}, text, time.time())
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         """Delete an own message for everyone.

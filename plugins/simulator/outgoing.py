@@ -5,19 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from hookgw import (
-    Contact,
-    ContactMessage,
-    Invalid,
-    LocationMessage,
-    MediaMessage,
-    Message,
-    MessageKey,
-    ReactionMessage,
-    TemplateMessage,
-    TextMessage,
-)
-from hookgw.connectors import vcard_of, whatsapp_chat_of
+from hookgw import Invalid, Message, MessageKey, TextMessage
+from hookgw.connectors import message_data, sent_content, whatsapp_chat_of
 
 
 def chat_of(number: str, where: str = "number") -> str:
@@ -52,50 +41,13 @@ def outgoing(message: Message, chat: str, message_id: str, now: int) -> dict[str
         message_id: of the message.
         now: seconds since the epoch.
     """
-    name, content = _content_of(message)
-    return {
-        "key": {"remoteJid": chat, "fromMe": True, "id": message_id},
-        "status": "PENDING",
-        "message": {name: content},
-        "messageType": name,
-        "messageTimestamp": now,
-        "source": "web",
-    }
-
-
-def _content_of(message: Message) -> tuple[str, Any]:
-    """Return the name and the value of a message's content, as Evolution API has them."""
-    match message:
-        case TextMessage(text=text, mentions=(), reply_to=None):
-            return "conversation", text
-        case TextMessage():
-            return "extendedTextMessage", {"text": message.text, **_context_of(message)}
-        case MediaMessage():
-            shown = {
-                "url": message.url,
-                "mimetype": message.mimetype,
-                "caption": message.caption,
-                "fileName": message.file_name,
-                # A string: this is protobuf's JSON form of a 64-bit integer.
-                "fileLength": None if message.content is None else str(len(message.content)),
-                "ptt": message.is_voice,
-            }
-            given = {name: value for name, value in shown.items() if value}
-            return f"{message.kind}Message", {**given, **_context_of(message)}
-        case LocationMessage():
-            place = {"degreesLatitude": message.latitude, "degreesLongitude": message.longitude}
-            texts = {"name": message.name, "address": message.address}
-            return "locationMessage", {**place, **texts, **_context_of(message)}
-        case ContactMessage(contacts=(contact,)):
-            return "contactMessage", {**_card_of(contact), **_context_of(message)}
-        case ContactMessage():
-            cards = [_card_of(contact) for contact in message.contacts]
-            return "contactsArrayMessage", {"contacts": cards, **_context_of(message)}
-        case ReactionMessage():
-            return "reactionMessage", {"key": payload_of(message.key), "text": message.reaction}
-        case TemplateMessage():
-            values = {"name": message.name, "language": message.language}
-            return "templateMessage", {**values, "components": list(message.components)}
+    name, content = sent_content(message, chat)
+    if context := _context_of(message):  # in the content, as Evolution API has it
+        if isinstance(message, TextMessage):
+            name, content = "extendedTextMessage", {"extendedTextMessage": {"text": message.text}}
+        content[name] |= context
+    key = {"remoteJid": chat, "fromMe": True, "id": message_id}
+    return message_data(key, (name, content), now, status="PENDING", source="web")
 
 
 def payload_of(key: MessageKey) -> dict[str, Any]:
@@ -110,7 +62,3 @@ def _context_of(message: Message) -> dict[str, Any]:
     if isinstance(message, TextMessage) and message.mentions:
         context["mentionedJid"] = [chat_of(mention, "mentioned") for mention in message.mentions]
     return {"contextInfo": context} if context else {}
-
-
-def _card_of(contact: Contact) -> dict[str, str]:
-    return {"displayName": contact.full_name, "vcard": vcard_of(contact)}

@@ -6,6 +6,8 @@ import zlib
 from random import Random
 from typing import Any
 
+from hookgw.connectors import message_data, text_data
+
 _NAMES = ("Ana", "Bruno", "Carla", "Davi", "Elisa", "Fábio", "Gabriela", "Hugo", "Inês", "João")
 _TEXTS = (
     "Oi! Vocês abrem amanhã?",
@@ -92,14 +94,8 @@ def incoming(random: Random, chats: int, now: int) -> dict[str, Any]:
     message: dict[str, Any] = {"conversation": text}
     if random.random() >= 0.8:
         name, message = "imageMessage", {"imageMessage": {"mimetype": "image/png", "caption": text}}
-    return {
-        "key": key,
-        "pushName": _NAMES[sender],
-        "message": message,
-        "messageType": name,
-        "messageTimestamp": now,
-        "source": random.choice(("android", "ios", "web")),
-    }
+    source = random.choice(("android", "ios", "web"))
+    return message_data(key, (name, message), now, push_name=_NAMES[sender], source=source)
 
 
 def status_of(key: dict[str, Any], status: str) -> dict[str, Any]:
@@ -109,11 +105,5 @@ def status_of(key: dict[str, Any], status: str) -> dict[str, Any]:
 
 def written(chat: str, message_id: str, name: str, text: str, now: int) -> dict[str, Any]:
     """Return a text that somebody wrote: the payload of MESSAGES_UPSERT."""
-    return {
-        "key": {"remoteJid": chat, "fromMe": False, "id": message_id},
-        "pushName": name,
-        "message": {"conversation": text},
-        "messageType": "conversation",
-        "messageTimestamp": now,
-        "source": "web",
-    }
+    key = {"remoteJid": chat, "fromMe": False, "id": message_id}
+    return {**text_data(key, text, now), "pushName": name, "source": "web"}

@@ -35,7 +35,7 @@ from hookgw.connectors import PRESENCE_WITHOUT_CHAT, mapping
 from . import outgoing
 from .client import Refused
 from .connection import Connection, State, TokenRefused
-from .events import SOURCE, chat_of, message_data
+from .events import SOURCE, chat_of, data_of
 from .options import (
     OFFICIAL,
     OPTIONS_SCHEMA,
@@ -256,9 +256,13 @@ class Telegram(kit.NetworkConnector[Connection]):
                 ):
                     raise
                 # Telegram cannot fetch it: hookgw may, and Telegram takes larger files that are uploaded.
-        fetched = await kit.file_to_send(message, connection.session, limit=outgoing.LARGEST_FILE)
-        file = outgoing.file_to_upload(message, fetched)
-        return await _call(connection, method, parameters, upload=(field, file))
+        limit = outgoing.LARGEST_FILE
+        file = await kit.file_to_send(message, connection.session, network="Telegram", limit=limit)
+        if not file.content:
+            raise Invalid.of("telegram.media_empty", "media is empty.")
+        name = file.name if "." in file.name else f"{file.name}{kit.suffix_of(file.mimetype)}"
+        upload = field, (name, file.content, file.mimetype)
+        return await _call(connection, method, parameters, upload=upload)
 
     async def _react(self, connection: Connection, message: ReactionMessage) -> dict[str, Any]:
         target = outgoing.target_of(message.key.remote_jid or message.number, "key.remoteJid")
@@ -275,7 +279,8 @@ class Telegram(kit.NetworkConnector[Connection]):
         now = time.time()
         # A reaction is no message of its own on Telegram, and has no id.
         key = {"remoteJid": chat, "fromMe": True, "id": f"reaction-{id_}-{int(now * 1000)}"}
-        return kit.sent_data(key, kit.sent_content(message, chat), now, status="SERVER_ACK", source=SOURCE)
+        content = kit.sent_content(message, chat)
+        return kit.message_data(key, content, now, status="SERVER_ACK", source=SOURCE)
 
     def _options_of(self, options: dict[str, Any]) -> Options:
         return read_options({**self.defaults, **options})
@@ -313,7 +318,7 @@ def _chat_parameters(target: Target) -> dict[str, Any]:
 def _own_message(connection: Connection, sent: Any) -> dict[str, Any]:
     """Return the payload of a message of the bot, as the server has stored it."""
     message = mapping(sent)
-    data = message_data(message, connection.bot)
+    data = data_of(message, connection.bot)
     if data is None:
         raise NetworkRefused.of(
             "telegram.no_message_id", "The Bot API server did not say which message it stored."

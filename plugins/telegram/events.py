@@ -17,9 +17,11 @@ from hookgw import NewEvent, event_id_of
 from hookgw.connectors import (
     MediaUrl,
     as_written,
+    filled,
     found_at,
     items,
     mapping,
+    message_data,
     network_event,
     number,
     raw_at,
@@ -131,7 +133,7 @@ def chat_of(chat: Mapping[str, Any], business_connection: Any = None) -> str:
     return id_
 
 
-def message_data(message: Mapping[str, Any], bot: Bot) -> dict[str, Any] | None:
+def data_of(message: Mapping[str, Any], bot: Bot) -> dict[str, Any] | None:
     """Return a message as in the data of MESSAGES_UPSERT and SEND_MESSAGE; ``None`` for none."""
     key = _key(message, bot)
     if key is None:
@@ -139,19 +141,15 @@ def message_data(message: Mapping[str, Any], bot: Bot) -> dict[str, Any] | None:
     content = content_of(message, bot.media_url)
     if content is None:
         return None
-    name, body = content
-    data: dict[str, Any] = {"key": key}
-    if push_name := text(found_at(message, "sender_chat", "title")) or _name(message.get("from")):
-        data["pushName"] = push_name
-    data["message"] = body
-    data["messageType"] = name
-    data["messageTimestamp"] = seconds(message.get("date"))
-    if context := _context(message, bot.media_url):
-        data["contextInfo"] = context
-    if key["fromMe"]:
-        data["status"] = "SERVER_ACK"
-    data["source"] = SOURCE
-    return data
+    return message_data(
+        key,
+        content,
+        seconds(message.get("date")),
+        push_name=text(found_at(message, "sender_chat", "title")) or _name(message.get("from")),
+        context=_context(message, bot.media_url),
+        status="SERVER_ACK" if key["fromMe"] else "",
+        source=SOURCE,
+    )
 
 
 def _message(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent] | None:
@@ -171,20 +169,13 @@ def _message(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent
         found = message.get(field)
         members = [_user(member) for member in (found if isinstance(found, list) else [found])]
         if any(members):
-            data = {
-                "key": key,
-                "message": {},
-                "messageType": "groupStub",
-                "messageStubType": stub,
-                "messageStubParameters": [member for member in members if member],
-                "messageTimestamp": seconds(message.get("date")),
-                "source": SOURCE,
-            }
+            data = message_data(key, ("groupStub", {}), seconds(message.get("date")), source=SOURCE)
+            data |= {"messageStubType": stub, "messageStubParameters": list(filter(None, members))}
             return [_event("MESSAGES_UPSERT", data, bot, key["remoteJid"], key["id"])]
     is_by_bot = _user(message.get("sender_business_bot")) == bot.id
     if is_by_bot or bot.has_done("sent", key["remoteJid"], key["id"]):
         return []  # hookgw raised SEND_MESSAGE for it
-    data_or_none = message_data(message, bot)
+    data_or_none = data_of(message, bot)
     if data_or_none is None:
         return None  # what a group or a chat says about itself
     return [_event("MESSAGES_UPSERT", data_or_none, bot, key["remoteJid"], key["id"])]
@@ -193,7 +184,7 @@ def _message(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent
 def _edited(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent] | None:
     if _is_ignored(mapping(message.get("chat")), bot):
         return []
-    data = message_data(message, bot)
+    data = data_of(message, bot)
     if data is None:
         return None
     data["editTimestamp"] = seconds(message.get("edit_date"))
@@ -242,13 +233,10 @@ def _reaction(reaction: dict[str, Any], bot: Bot, update_id: str) -> list[NewEve
     key: dict[str, Any] = {"remoteJid": remote_jid, "fromMe": False, "id": f"reaction-{update_id}"}
     if text(chat.get("type")) != _PRIVATE and sender:
         key["participant"] = sender
-    data: dict[str, Any] = {"key": key}
-    if name := _name(reaction.get("user")) or text(found_at(reaction, "actor_chat", "title")):
-        data["pushName"] = name
-    data["message"] = {"reactionMessage": {"key": reacted, "text": added[0] if added else ""}}
-    data["messageType"] = "reactionMessage"
-    data["messageTimestamp"] = seconds(reaction.get("date"))
-    data["source"] = SOURCE
+    content = {"reactionMessage": {"key": reacted, "text": added[0] if added else ""}}
+    name = _name(reaction.get("user")) or text(found_at(reaction, "actor_chat", "title"))
+    time = seconds(reaction.get("date"))
+    data = message_data(key, ("reactionMessage", content), time, push_name=name, source=SOURCE)
     return [_event("MESSAGES_UPSERT", data, bot, remote_jid, target, sender, update_id)]
 
 
@@ -273,18 +261,14 @@ def _pressed_button(query: dict[str, Any], bot: Bot) -> list[NewEvent] | None:
     if user and user != remote_jid:
         key["participant"] = user
     answer = {"selectedButtonId": data_text, "selectedDisplayText": label}
-    context: dict[str, Any] = {}
-    if pressed_at := identifier(message.get("message_id")):
-        context["stanzaId"] = pressed_at
-    data: dict[str, Any] = {"key": key}
-    if name := _name(query.get("from")):
-        data["pushName"] = name
-    data |= {"message": {"buttonsResponseMessage": answer}, "messageType": "buttonsResponseMessage"}
-    # Telegram does not say when: the date in the query is that of the message with the buttons.
-    data["messageTimestamp"] = int(bot.now)
-    if context:
-        data["contextInfo"] = context
-    data["source"] = SOURCE
+    data = message_data(
+        key,
+        ("buttonsResponseMessage", {"buttonsResponseMessage": answer}),
+        bot.now,  # Telegram does not say when: the date in the query is that of the message with the buttons
+        push_name=_name(query.get("from")),
+        context=filled(stanzaId=identifier(message.get("message_id"))),
+        source=SOURCE,
+    )
     return [_event("MESSAGES_UPSERT", data, bot, remote_jid, "callback", id_)]
 
 

@@ -18,7 +18,7 @@ from hookgw import (
     NotSupported,
     TextMessage,
 )
-from hookgw.connectors import EMPTY_TEXT, FileToSend, check_mimetype, guess_mimetype, suffix_of, vcard_of
+from hookgw.connectors import EMPTY_TEXT, vcard_of
 
 LONGEST_TEXT = 4096
 LONGEST_CAPTION = 1024
@@ -31,11 +31,11 @@ _USERNAME = re.compile(r"(?:(?:https?://)?t\.me/|@)([A-Za-z][A-Za-z0-9_]{3,31})(
 _PHONE = re.compile(r"\+[0-9 ().-]{5,}")
 _MESSAGE_ID = re.compile(r"[0-9]{1,16}")
 _METHODS = {
-    MediaKind.IMAGE: ("sendPhoto", "photo", "photo.jpg"),
-    MediaKind.VIDEO: ("sendVideo", "video", "video.mp4"),
-    MediaKind.AUDIO: ("sendAudio", "audio", "audio.mp3"),
-    MediaKind.DOCUMENT: ("sendDocument", "document", "document"),
-    MediaKind.STICKER: ("sendSticker", "sticker", "sticker.webp"),
+    MediaKind.IMAGE: ("sendPhoto", "photo"),
+    MediaKind.VIDEO: ("sendVideo", "video"),
+    MediaKind.AUDIO: ("sendAudio", "audio"),
+    MediaKind.DOCUMENT: ("sendDocument", "document"),
+    MediaKind.STICKER: ("sendSticker", "sticker"),
 }
 _BY_URL = (MediaKind.IMAGE, MediaKind.VIDEO, MediaKind.AUDIO)
 
@@ -165,7 +165,7 @@ def checked_text(text: str, what: str = "text", longest: int = LONGEST_TEXT) -> 
 
 def media_call(message: MediaMessage) -> tuple[str, str, dict[str, Any]]:
     """Return the method for a file, the parameter that takes the file, and the other parameters."""
-    method, field, _ = _METHODS[message.kind]
+    method, field = _METHODS[message.kind]
     if message.kind is MediaKind.AUDIO and message.is_voice:
         method, field = "sendVoice", "voice"
     parameters = common_parameters(message)
@@ -185,30 +185,6 @@ def is_sent_by_url(message: MediaMessage) -> bool:
         and not message.file_name
         and message.mimetype is None
     )
-
-
-def file_to_upload(message: MediaMessage, file: FileToSend) -> tuple[str, bytes, str]:
-    """Return name, content and type of a file for an upload.
-
-    Raises:
-        Invalid: it is too large, or its type is none.
-    """
-    content = file.content
-    if len(content) > LARGEST_FILE:
-        raise Invalid.of(
-            "telegram.media_too_long",
-            "media has {bytes:,} bytes, and Telegram takes at most {most:,} from a bot.",
-            bytes=len(content),
-            most=LARGEST_FILE,
-        )
-    if not content:
-        raise Invalid.of("telegram.media_empty", "media is empty.")
-    name = file.name or ("voice.ogg" if message.is_voice else _METHODS[message.kind][2])
-    mimetype = message.mimetype or file.said or guess_mimetype(name) or "application/octet-stream"
-    check_mimetype(mimetype)
-    if "." not in name and (suffix := suffix_of(mimetype)):
-        name += suffix
-    return name, content, mimetype
 
 
 def location_call(message: LocationMessage) -> tuple[str, dict[str, Any]]:

@@ -21,7 +21,6 @@ from hookgw import (
     InstanceSettings,
     Invalid,
     LocationMessage,
-    MediaKind,
     MediaMessage,
     MediaSink,
     Message,
@@ -56,14 +55,6 @@ LARGEST_FILE = 36 * 2**20
 """Bytes of a file to send: WAHA takes requests of 50 MB, and base64 makes a file a third longer."""
 FILE_TIME = 4.0
 """Seconds for a file that goes into its event, and seconds to wait for the file before it."""
-_TYPES = {
-    MediaKind.IMAGE: "image/jpeg",
-    MediaKind.VIDEO: "video/mp4",
-    MediaKind.AUDIO: "audio/mpeg",
-    MediaKind.DOCUMENT: "application/octet-stream",
-    MediaKind.STICKER: "image/webp",
-}
-"""Of files whose type nobody says."""
 _LONGEST_SHOWN_TYPING = 60.0
 # What engines do with the author in the id of an own message: these find it only with the author.
 _EXACT_ENGINES = frozenset({"WEBJS", "WPP"})
@@ -179,15 +170,13 @@ class Waha(kit.NetworkConnector[Connection]):
         if message.reply_to is not None:
             answered = message.reply_to
             body["reply_to"] = message_id_of(answered, chat, from_me=answered.from_me, where="quoted.key")
-        file: dict[str, Any] = {}
+        file: kit.FileToSend | None = None
         seconds = 25.0
         if isinstance(message, MediaMessage):
-            content, mimetype, name = await _file_of(message, session)
-            path, more = outgoing.request_of(message, mimetype=mimetype, file=content, file_name=name)
-            file = {"mimetype": mimetype, "size": len(content), "file_name": name}
+            file = await kit.file_to_send(message, session, network="WAHA", limit=LARGEST_FILE)
             seconds = FILE_TIMEOUT
-        else:
-            path, more = outgoing.request_of(message)
+        path, more = outgoing.request_of(message, file)
+        if file is None:
             # WhatsApp shows a message once, however often it is sent with the same id.
             more |= connection.chosen_id(outgoing.new_message_id(f"{session.instance} {key}"))
         try:
@@ -203,7 +192,7 @@ class Waha(kit.NetworkConnector[Connection]):
         sent_to, id_ = sent_to or jid_of(chat), id_ or outgoing.new_message_id(f"{session.instance} {key}")
         sent_to = connection.sent.get(id_) or sent_to  # WAHA may have reported the message already
         connection.sent.put(id_, sent_to)
-        return outgoing.payload_of(message, chat=sent_to, id_=id_, now=time.time(), **file)
+        return outgoing.payload_of(message, chat=sent_to, id_=id_, now=time.time(), file=file)
 
     async def _react(self, connection: Connection, message: ReactionMessage, key: str) -> dict[str, Any]:
         chat = chat_id_of(message.key.remote_jid or message.number, "key.remoteJid")
@@ -425,17 +414,3 @@ def check_proof(request: IngestRequest, key: bytes) -> None:
 def _id_in(message_id: str) -> str:
     parsed = parse_message_id(message_id)
     return parsed.id if parsed is not None else message_id
-
-
-async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str, str]:
-    """Return content, type and name of a file to send."""
-    file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
-    if len(file.content) > LARGEST_FILE:
-        raise Invalid.of(
-            "waha.file_too_long",
-            "media: WAHA takes files of at most {most} MiB.",
-            most=LARGEST_FILE // 2**20,
-        )
-    mimetype = message.mimetype or file.said or kit.guess_mimetype(file.name) or _TYPES[message.kind]
-    kit.check_mimetype(mimetype, parameters=True)
-    return file.content, mimetype, file.name or f"{message.kind.value}{kit.suffix_of(mimetype)}"

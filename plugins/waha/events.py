@@ -20,6 +20,7 @@ from hookgw.connectors import (
     found_at,
     items,
     mapping,
+    message_data,
     network_event,
     raw_at,
     seconds,
@@ -159,17 +160,8 @@ def _message(name: str, payload: dict[str, Any], account: Account) -> Translated
         return _NO_NEWS  # keys for devices
     if key is None:
         return None
-    data: dict[str, Any] = {"key": key}
-    if push_name := _push_name(engine):
-        data["pushName"] = push_name
-    data["messageType"], data["message"] = content.type, content.message
-    if content.context:
-        data["contextInfo"] = content.context
-    data["messageTimestamp"] = _time_of(payload)
-    status = _status(payload)
-    if key["fromMe"] and status is not None:
-        data["status"] = status
-    data["source"] = device_of(key["id"])
+    status = _status(payload) if key["fromMe"] else ""
+    data = _data_of(payload, key, content[:2], context=content.context, status=status)
     chat = account.sent.get(key["id"])
     if key["fromMe"] and (chat is not None or payload.get("source") == "api"):
         # The gateway raises this event for its own sends: the same id makes it one event. Others were sent
@@ -191,17 +183,8 @@ def _waiting(name: str, payload: dict[str, Any], account: Account) -> Translated
     if key is None:
         return None
     # As in payloads of other gateways, where a message that cannot be decrypted is such a stub.
-    data: dict[str, Any] = {
-        "key": key,
-        "message": {},
-        "messageType": "encryptedMessage",
-        "messageStubType": "CIPHERTEXT",
-        "messageStubParameters": [WAITING],
-        "messageTimestamp": _time_of(payload),
-        "source": device_of(key["id"]),
-    }
-    if push_name := _push_name(mapping(payload.get("_data"))):
-        data["pushName"] = push_name
+    data = _data_of(payload, key, ("encryptedMessage", {}))
+    data |= {"messageStubType": "CIPHERTEXT", "messageStubParameters": [WAITING]}
     return "MESSAGES_UPSERT", data, ("waiting", key["remoteJid"], key["id"])  # the message itself follows
 
 
@@ -217,22 +200,14 @@ def _reaction(name: str, payload: dict[str, Any], account: Account) -> Translate
     reacted: dict[str, Any] = {"remoteJid": jid_of(target.chat), "fromMe": target.from_me, "id": target.id}
     if target.participant:
         reacted["participant"] = jid_of(target.participant)
-    data = {
-        "key": key,
-        "message": {"reactionMessage": {"key": reacted, "text": emoji}},
-        "messageType": "reactionMessage",
-        "messageTimestamp": _time_of(payload),
-        "source": device_of(key["id"]),
-    }
-    if push_name := _push_name(mapping(payload.get("_data"))):
-        data["pushName"] = push_name
-    return "MESSAGES_UPSERT", data, None
+    content = {"reactionMessage": {"key": reacted, "text": emoji}}
+    return "MESSAGES_UPSERT", _data_of(payload, key, ("reactionMessage", content)), None
 
 
 def _ack(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
     del name
     key, status = _key(payload, account), _status(payload)
-    if key is None or status is None:
+    if key is None or not status:
         return None
     data = {"keyId": key["id"], "remoteJid": key["remoteJid"], "fromMe": key["fromMe"], "status": status}
     # Who has it, which is not who wrote it: what the engine says of the sender is about this person.
@@ -261,16 +236,9 @@ def _edited(name: str, payload: dict[str, Any], account: Account) -> Translated 
     body = text(payload.get("body"))
     if key["fromMe"] and account.has_done("edit", key["id"], body):
         return _NO_NEWS
-    data: dict[str, Any] = {"key": key}
     engine = mapping(payload.get("_data"))
-    if push_name := _push_name(engine):
-        data["pushName"] = push_name
     content = edited_content_of(payload, engine, account.media_url)
-    data["message"], data["messageType"] = content.message, content.type
-    if content.context:
-        data["contextInfo"] = content.context
-    data["messageTimestamp"] = _time_of(payload)
-    return "MESSAGES_EDITED", data, None
+    return "MESSAGES_EDITED", _data_of(payload, key, content[:2], context=content.context, source=""), None
 
 
 def _revoked(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
@@ -367,15 +335,9 @@ def _vote(name: str, payload: dict[str, Any], account: Account) -> Translated | 
     key, poll_key = _key({"_data": payload.get("_data"), **vote}, account), _key(poll, account)
     if key is None or poll_key is None:
         return None
-    options = vote.get("selectedOptions")
-    selected = strings(options)
-    content = {"pollCreationMessageKey": poll_key, "vote": {"selectedOptions": selected}}
-    data = {
-        "key": key,
-        "message": {"pollUpdateMessage": content},
-        "messageType": "pollUpdateMessage",
-        "messageTimestamp": seconds(vote.get("timestamp")),
-    }
+    selected = {"selectedOptions": strings(vote.get("selectedOptions"))}
+    content = {"pollUpdateMessage": {"pollCreationMessageKey": poll_key, "vote": selected}}
+    data = message_data(key, ("pollUpdateMessage", content), seconds(vote.get("timestamp")))
     return "MESSAGES_UPSERT", data, None
 
 
@@ -482,17 +444,19 @@ def _time_of(payload: Mapping[str, Any]) -> int:
     return seconds(payload.get("timestamp")) or next(filter(None, map(seconds, said)), 0)
 
 
-def _push_name(engine: Mapping[str, Any]) -> str:
-    """Return the sender's name, where an engine has it: NOWEB, WEBJS or GOWS."""
-    return (
-        text(engine.get("pushName"))
-        or text(engine.get("notifyName"))
-        or text(mapping(engine.get("Info")).get("PushName"))
-    )
+def _data_of(
+    payload: Mapping[str, Any], key: dict[str, Any], content: tuple[str, dict[str, Any]], **more: Any
+) -> dict[str, Any]:
+    """Return the data of a message, with the sender's name, where an engine has it: NOWEB, WEBJS or GOWS."""
+    engine, time = mapping(payload.get("_data")), _time_of(payload)
+    said = engine.get("pushName"), engine.get("notifyName"), found_at(engine, "Info", "PushName")
+    name = next(filter(None, map(text, said)), "")
+    return message_data(key, content, time, push_name=name, **{"source": device_of(key["id"]), **more})
 
 
-def _status(payload: Mapping[str, Any]) -> str | None:
+def _status(payload: Mapping[str, Any]) -> str:
+    """Return the status of a message; empty if it is not known."""
     if (named := _STATUS_NAMES.get(text(payload.get("ackName")))) is not None:
         return named
     ack = any_number(payload.get("ack"))
-    return None if ack is None else _STATUSES.get(ack)
+    return "" if ack is None else _STATUSES.get(ack, "")

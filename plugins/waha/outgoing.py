@@ -18,10 +18,10 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.connectors import (
-    filled,
+    FileToSend,
     mapping,
+    message_data,
     sent_content,
-    sent_data,
     text,
     vcard_of,
     vcard_text,
@@ -49,14 +49,12 @@ def new_message_id(key: str) -> str:
     return "3EB0" + hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:18].upper()
 
 
-def request_of(
-    message: Sendable, *, mimetype: str = "", file: bytes = b"", file_name: str = ""
-) -> tuple[str, dict[str, Any]]:
+def request_of(message: Sendable, file: FileToSend | None = None) -> tuple[str, dict[str, Any]]:
     """Return the call of WAHA for a message, and its body, without session, chat and the answered message.
 
     Args:
         message: the message.
-        mimetype, file, file_name: of the file, if the message has one.
+        file: of the message, if it has one.
 
     Raises:
         Invalid: a number in it is none.
@@ -75,9 +73,10 @@ def request_of(
         return "sendContactVcard", {
             "contacts": [{"vcard": _card_of(contact)} for contact in message.contacts]
         }
-    path = "sendVoice" if message.is_voice else _PATHS[message.kind]
-    content = {"mimetype": mimetype, "filename": file_name, "data": base64.b64encode(file).decode()}
-    body = {"file": content}
+    assert file is not None, "a file is fetched before its message is sent"  # noqa: S101
+    path, mimetype = "sendVoice" if message.is_voice else _PATHS[message.kind], file.mimetype
+    content = base64.b64encode(file.content).decode()
+    body = {"file": {"mimetype": mimetype, "filename": file.name, "data": content}}
     if message.caption and path not in ("sendVoice", "sendSticker"):
         body["caption"] = message.caption
     if path in CONVERTED:
@@ -116,9 +115,7 @@ def payload_of(
     chat: str,
     id_: str,
     now: float,
-    mimetype: str = "",
-    size: int = 0,
-    file_name: str = "",
+    file: FileToSend | None = None,
 ) -> dict[str, Any]:
     """Return a message that hookgw sent: ``data`` of SEND_MESSAGE.
 
@@ -126,28 +123,17 @@ def payload_of(
         message: the message.
         chat, id_: where it is, and its id.
         now: seconds since the epoch.
-        mimetype, size, file_name: of the file, if the message has one.
+        file: of the message, if it has one.
     """
-    file: dict[str, Any] = {}
-    if isinstance(message, MediaMessage):
-        file = filled(
-            url=message.url,
-            mimetype=mimetype,
-            caption=message.caption,
-            fileName=file_name,
-            fileLength=str(size),
-            ptt=message.is_voice,
-        )
     key = {"remoteJid": chat, "fromMe": True, "id": id_}
     content = sent_content(message, chat, file=file, vcard=_card_of)
-    data = sent_data(key, content, now, status="PENDING", source="web")
     context: dict[str, Any] = {}
     if message.reply_to is not None:
         parsed = parse_message_id(message.reply_to.id)
         context["stanzaId"] = parsed.id if parsed is not None else message.reply_to.id
     if isinstance(message, TextMessage) and message.mentions:
         context["mentionedJid"] = [jid_of(chat_id_of(mention)) for mention in message.mentions]
-    return {**data, "contextInfo": context} if context else data
+    return message_data(key, content, now, context=context, status="PENDING", source="web")
 
 
 def _card_of(contact: Contact) -> str:

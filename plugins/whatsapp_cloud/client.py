@@ -14,6 +14,7 @@ import msgspec
 
 from hookgw import Invalid, NetworkRefused, NotFound, Session
 from hookgw.connectors import (
+    FileToSend,
     NetworkClient,
     Unreachable,
     decode_json,
@@ -73,12 +74,12 @@ class Client(NetworkClient):
         body = {"messaging_product": "whatsapp", **body}
         return await self._call("POST", f"{self._number}/messages", body=body)
 
-    async def upload(self, content: bytes, *, mimetype: str, file_name: str) -> str:
+    async def upload(self, file: FileToSend) -> str:
         answer = await self._call(
             "POST",
             f"{self._number}/media",
-            data={"messaging_product": "whatsapp", "type": mimetype},
-            files={"file": (file_name, content, mimetype)},
+            data={"messaging_product": "whatsapp", "type": file.mimetype},
+            files={"file": (file.name, file.content, file.mimetype)},
             timeout=FILE_TIMEOUT,
         )
         if found := text(answer.get("id")):

@@ -26,11 +26,21 @@ from hookgw import (
     Session,
     Unavailable,
 )
-from hookgw.connectors import NetworkConnector, Unreachable, answer_challenge, close_for_options, pass_file
+from hookgw.connectors import (
+    NetworkConnector,
+    Unreachable,
+    answer_challenge,
+    close_for_options,
+    file_to_send,
+    pass_file,
+)
 
 from . import outgoing, webhooks
 from .connection import Connection
 from .options import DEFAULTS, OPTIONS_SCHEMA, check_defaults, read_options
+
+LARGEST_FILE = 100 * 2**20
+"""Bytes of a file to send: Meta's own limit for the largest kind. It has smaller ones for others."""
 
 
 class WhatsAppCloud(NetworkConnector[Connection]):
@@ -102,17 +112,21 @@ class WhatsAppCloud(NetworkConnector[Connection]):
         if isinstance(message, ReactionMessage):
             number, where = message.key.remote_jid or number, "key.remoteJid"
         jid, recipient = outgoing.recipient_of(number, where)
-        media_id = ""
+        media_id, file = "", None
         with self._connected(session) as connection:
             if isinstance(message, MediaMessage) and message.content is not None:
-                mimetype = outgoing.mimetype_of(message)
-                media_id = await connection.client.upload(
-                    message.content, mimetype=mimetype, file_name=outgoing.file_name_of(message, mimetype)
-                )
+                file = await file_to_send(message, session, network="WhatsApp", limit=LARGEST_FILE)
+                media_id = await connection.client.upload(file)
             request = outgoing.request_of(message, media_id=media_id, key=key)
             answer = await connection.client.post_message({**recipient, **request})
         payload = outgoing.payload_of(
-            message, answer, jid=jid, now=time.time(), media_id=media_id, media_url=session.media_url
+            message,
+            answer,
+            jid=jid,
+            now=time.time(),
+            media_id=media_id,
+            file=file,
+            media_url=session.media_url,
         )
         if not payload["key"]["id"]:
             raise Unreachable("Meta did not say whether it has taken the message. It may have been sent.")

@@ -21,8 +21,10 @@ from hookgw.connectors import (
     NetworkEvents,
     as_written,
     degrees,
+    found_at,
     items,
     mapping,
+    message_data,
     network_event,
     number,
     one_line,
@@ -163,18 +165,17 @@ def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Itera
         kind, event_id, key["id"] = "MESSAGES_EDITED", event_id_of("MESSAGES_EDITED", id_), original
         message = mapping(changed.get("message"))
     name, content = _content(message, key["remoteJid"], known)
-    data: dict[str, Any] = {"key": key}
-    if not is_echo and (shown := text(mapping(contact.get("profile")).get("name"))):
-        data["pushName"] = shown
+    data = message_data(
+        key,
+        (name, {name: content}),
+        seconds(time),
+        push_name="" if is_echo else text(found_at(contact, "profile", "name")),
+        context=_context(message),
+        status="SERVER_ACK" if is_echo else "",
+        source=SOURCE,
+    )
     if errors := [described(error) for error in items(message.get("errors"))]:
         (content if isinstance(content, dict) else data)["errors"] = errors
-    data["message"], data["messageType"] = {name: content}, name
-    if context := _context(message):
-        data["contextInfo"] = context
-    data["messageTimestamp"] = seconds(time)
-    if is_echo:
-        data["status"] = "SERVER_ACK"
-    data["source"] = SOURCE
     _add_unread(data, message, {*_READ, text(message.get("type"))}, contact)
     yield Received(
         event=NewEvent(kind=kind, data=data, event_id=event_id, sender=sender),

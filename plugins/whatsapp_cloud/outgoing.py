@@ -32,25 +32,6 @@ _GROUP = re.compile(r"([A-Za-z0-9+/=_.:-]{1,256})@g\.us")
 # An international number has at most 15 digits (ITU-T E.164).
 _NUMBER = re.compile(r"[0-9]{7,15}")
 _MESSAGE_ID = re.compile("[!-~]{1,512}")
-_BEGINNINGS = (
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"OggS", "audio/ogg"),
-    (b"ID3", "audio/mpeg"),
-    # MPEG 1, 2 and 2.5 without a tag. Speech is often MPEG 2: its rate is 24 kHz or less.
-    *((bytes((0xFF, second)), "audio/mpeg") for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3, 0xE2)),
-    (b"\xff\xf1", "audio/aac"),
-    (b"\xff\xf9", "audio/aac"),
-    (b"#!AMR", "audio/amr"),
-    (b"%PDF-", "application/pdf"),
-)
-_USUAL = {
-    MediaKind.IMAGE: "image/jpeg",
-    MediaKind.VIDEO: "video/mp4",
-    MediaKind.AUDIO: "audio/ogg",
-    MediaKind.DOCUMENT: "application/octet-stream",
-    MediaKind.STICKER: "image/webp",
-}
 
 
 def recipient_of(number: str, where: str = "number") -> tuple[str, dict[str, str]]:
@@ -119,30 +100,6 @@ def check_id(id_: str, where: str = "key.id") -> str:
     return id_
 
 
-def mimetype_of(message: MediaMessage) -> str:
-    """Return the type of the file in a message: as its sender says, or as its name or its beginning suggest.
-
-    Raises:
-        Invalid: the given type is none.
-    """
-    if message.mimetype:
-        return kit.check_mimetype(message.mimetype, parameters=True)
-    content = message.content or b""
-    for beginning, mimetype in _BEGINNINGS:
-        if content.startswith(beginning):
-            return mimetype
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    if content[4:8] == b"ftyp":
-        return "audio/mp4" if message.kind is MediaKind.AUDIO else "video/mp4"
-    return kit.guess_mimetype(message.file_name) or _USUAL[message.kind]
-
-
-def file_name_of(message: MediaMessage, mimetype: str) -> str:
-    """Return a name for an uploaded file, which Meta wants for each."""
-    return message.file_name or f"{message.kind.value}{kit.suffix_of(mimetype)}"
-
-
 def payload_of(
     message: Message,
     answer: Mapping[str, Any],
@@ -150,6 +107,7 @@ def payload_of(
     jid: str,
     now: float,
     media_id: str,
+    file: kit.FileToSend | None,
     media_url: kit.MediaUrl,
 ) -> dict[str, Any]:
     """Return a message that hookgw sent: ``data`` of SEND_MESSAGE; its id is empty if Meta did not say one.
@@ -159,7 +117,7 @@ def payload_of(
         answer: Meta's.
         jid: the chat, as the caller named it.
         now: seconds since the epoch.
-        media_id: of the uploaded file; empty if there is none.
+        media_id, file: of the uploaded file, and the file; empty, and ``None``, if there is none.
         media_url: makes the link to it.
     """
     # Meta corrects numbers (in Brazil and Mexico, by a digit). Events have the corrected one.
@@ -167,14 +125,16 @@ def payload_of(
         if jid.endswith("@s.whatsapp.net") and _NUMBER.fullmatch(text(contact.get("wa_id"))):
             jid = f"{contact['wa_id']}@s.whatsapp.net"
     ids = [text(sent.get("id")) for sent in items(answer.get("messages"))]
-    file = _shown_file(message, media_id, media_url) if isinstance(message, MediaMessage) else None
     name, content = kit.sent_content(message, jid, file=file)
+    if file is not None:
+        url = media_url(media_id, mimetype=file.mimetype, file_name=content[name]["fileName"])
+        content[name] |= {"url": url, "mediaId": media_id}
     if isinstance(message, LocationMessage):
-        content = {field: value for field, value in content.items() if value != ""}
+        content[name] = {field: value for field, value in content[name].items() if value != ""}
     key = {"remoteJid": jid, "fromMe": True, "id": ids[0] if ids else ""}
+    context = {"stanzaId": message.reply_to.id} if message.reply_to else None
     # Accepted; the status SERVER_ACK follows when Meta has sent it.
-    data = kit.sent_data(key, (name, content), now, status="PENDING", source=SOURCE)
-    return {**data, "contextInfo": {"stanzaId": message.reply_to.id}} if message.reply_to else data
+    return kit.message_data(key, (name, content), now, context=context, status="PENDING", source=SOURCE)
 
 
 def _content(message: Message, media_id: str) -> tuple[str, Any]:
@@ -227,17 +187,3 @@ def _card(contact: Contact) -> dict[str, Any]:
     if contact.url:
         card["urls"] = [{"url": contact.url, "type": "WORK"}]
     return card
-
-
-def _shown_file(message: MediaMessage, media_id: str, media_url: kit.MediaUrl) -> dict[str, Any]:
-    # Of a link, only its sender knows the type.
-    mimetype = mimetype_of(message) if media_id else message.mimetype or ""
-    url = media_url(media_id, mimetype=mimetype, file_name=message.file_name) if media_id else message.url
-    file: dict[str, Any] = {"url": url, **kit.filled(mediaId=media_id, mimetype=mimetype)}
-    file.update(kit.filled(caption=message.caption, fileName=message.file_name))
-    if message.content is not None:
-        # A string: this is protobuf's JSON form of a 64-bit integer.
-        file["fileLength"] = str(len(message.content))
-    if message.kind is MediaKind.AUDIO:
-        file["ptt"] = message.is_voice
-    return file

@@ -17,11 +17,12 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.connectors import (
+    FileToSend,
     check_mimetype,
     file_to_send,
     is_mimetype,
+    message_data,
     sent_content,
-    sent_data,
     text_data,
     vcard_of,
     vcard_text,
@@ -34,8 +35,10 @@ KEY = {"remoteJid": "room", "fromMe": True, "id": "1"}
 
 async def test_a_file_of_the_message_is_not_fetched() -> None:
     message = MediaMessage(number="1", kind=MediaKind.IMAGE, content=b"x", file_name="a.png")
-    found = await file_to_send(message, FakeSession(), limit=1)
-    assert (found.content, found.said, found.name) == (b"x", "", "a.png")
+    found = await file_to_send(message, FakeSession(), network="Chat", limit=1)
+    assert (found.content, found.mimetype, found.name) == (b"x", "image/png", "a.png")
+    with pytest.raises(Invalid, match=r"^media: Chat takes files of at most 0 bytes\.$"):
+        await file_to_send(message, FakeSession(), network="Chat", limit=0)
 
 
 async def test_a_type_that_says_nothing_is_none() -> None:
@@ -44,7 +47,27 @@ async def test_a_type_that_says_nothing_is_none() -> None:
 
     message = MediaMessage(number="1", kind=MediaKind.IMAGE, url="https://files.example/a.png")
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        assert (await file_to_send(message, FakeSession(http=http), limit=1)).said == ""
+        found = await file_to_send(message, FakeSession(http=http), network="Chat", limit=1)
+    assert found.mimetype == "image/png"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "mimetype", "name"),
+    [
+        (MediaKind.AUDIO, b"OggS", "audio/ogg", "audio.oga"),
+        (MediaKind.AUDIO, b"\0\0\0\x18ftypM4A ", "audio/mp4", "audio.m4a"),
+        (MediaKind.AUDIO, b"?", "audio/mpeg", "audio.mp3"),
+        (MediaKind.VIDEO, b"\0\0\0\x18ftypisom", "video/mp4", "video.mp4"),
+        (MediaKind.STICKER, b"RIFF....WEBP", "image/webp", "sticker.webp"),
+        (MediaKind.DOCUMENT, b"%PDF-1.7", "application/pdf", "document.pdf"),
+    ],
+)
+async def test_a_file_without_type_and_name_gets_both(
+    kind: MediaKind, content: bytes, mimetype: str, name: str
+) -> None:
+    message = MediaMessage(number="1", kind=kind, content=content)
+    found = await file_to_send(message, FakeSession(), network="Chat", limit=100)
+    assert (found.mimetype, found.name) == (mimetype, name)
 
 
 @pytest.mark.parametrize(("file_name", "name"), [("", "b c.png"), ("own.png", "own.png")])
@@ -56,16 +79,17 @@ async def test_a_file_at_a_url_is_fetched_by_hookgw(file_name: str, name: str) -
     message = MediaMessage(number="1", kind=MediaKind.IMAGE, url=url, file_name=file_name)
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
         session = FakeSession(http=http)
-        found = await file_to_send(message, session, limit=3)
-        assert (found.content, found.said, found.name) == (b"xyz", "image/png", name)
+        found = await file_to_send(message, session, network="Chat", limit=3)
+        assert (found.content, found.mimetype, found.name) == (b"xyz", "image/png", name)
         with pytest.raises(Invalid):
-            await file_to_send(message, session, limit=2)
+            await file_to_send(message, session, network="Chat", limit=2)
 
 
 def test_media_types() -> None:
     assert check_mimetype("image/png") == "image/png"
-    assert check_mimetype("audio/ogg; codecs=opus", parameters=True) == "audio/ogg; codecs=opus"
-    for wrong in ("", "png", "a/b\r\nx: y", "a/b/c", "ä/b", "audio/ogg; codecs=opus"):
+    assert check_mimetype("audio/ogg; codecs=opus") == "audio/ogg; codecs=opus"
+    assert not is_mimetype("audio/ogg; codecs=opus")
+    for wrong in ("", "png", "a/b\r\nx: y", "a/b/c", "ä/b"):
         assert not is_mimetype(wrong)
         with pytest.raises(Invalid, match=r"image/png\.$"):
             check_mimetype(wrong)
@@ -84,7 +108,11 @@ def test_a_name_adds_no_line_to_a_card() -> None:
     ("message", "name", "content"),
     [
         (TextMessage(number="1", text="hi"), "conversation", "hi"),
-        (MediaMessage(number="1", kind=MediaKind.AUDIO, content=b"x"), "audioMessage", {"url": "u"}),
+        (
+            MediaMessage(number="1", kind=MediaKind.AUDIO, content=b"x", is_voice=True),
+            "audioMessage",
+            {"mimetype": "audio/ogg", "fileName": "a.oga", "fileLength": "3", "ptt": True},
+        ),
         (
             LocationMessage(number="1", latitude=1.0, longitude=2.0, name="Here"),
             "locationMessage",
@@ -108,13 +136,14 @@ def test_a_name_adds_no_line_to_a_card() -> None:
     ],
 )
 def test_what_was_sent_is_shown_as_receivers_know_it(message: Message, name: str, content: object) -> None:
-    assert sent_content(message, "room", file={"url": "u"}) == (name, content)
+    file = FileToSend(content=b"abc", mimetype="audio/ogg", name="a.oga")
+    assert sent_content(message, "room", file=file) == (name, {name: content})
 
 
 def test_several_cards_are_one_content() -> None:
     name, content = sent_content(ContactMessage(number="1", contacts=(ANN, ANN)), "room", vcard=str)
     assert name == "contactsArrayMessage"
-    assert content == {"contacts": [{"displayName": ANN.full_name, "vcard": str(ANN)}] * 2}
+    assert content[name] == {"contacts": [{"displayName": ANN.full_name, "vcard": str(ANN)}] * 2}
 
 
 def test_the_data_of_a_sent_message_and_of_a_text() -> None:
@@ -125,5 +154,11 @@ def test_the_data_of_a_sent_message_and_of_a_text() -> None:
         "messageType": "conversation",
         "messageTimestamp": 7,
     }
-    sent = sent_data(KEY, ("conversation", "hi"), 7.9, status="PENDING", source="web")
+    sent = message_data(KEY, ("conversation", text["message"]), 7.9, status="PENDING", source="web")
     assert sent == {**text, "status": "PENDING", "source": "web"}
+    named = message_data(KEY, ("stub", {}), 7, push_name="Ann", context={"stanzaId": "2"})
+    assert named["pushName"] == "Ann"
+    assert named["contextInfo"] == {"stanzaId": "2"}
+    assert list(named) == [
+        *("key", "pushName", "message", "messageType", "contextInfo", "messageTimestamp"),
+    ]

@@ -178,7 +178,7 @@ PAGES = {
             "Events": ["emit_valid", "attach_file", "explain_missing_file", "network_event"],
             "Messages": [
                 *("file_to_send", "FileToSend", "check_mimetype", "is_mimetype", "vcard_of", "vcard_text"),
-                *("sent_content", "sent_data", "text_data", "MediaUrl", "guess_mimetype", "suffix_of"),
+                *("sent_content", "message_data", "text_data", "MediaUrl", "guess_mimetype", "suffix_of"),
             ],
             "Errors": [
                 "EMPTY_TEXT",

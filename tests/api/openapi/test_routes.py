@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from hookgw import Gateway, describes
-from hookgw.connectors import sent_data, text_data
+from hookgw.connectors import message_data, text_data
 from tests.api.conftest import open_client
 from tests.public.app import request_schemas
 from tests.public.config import Settings
@@ -117,7 +117,7 @@ async def test_every_schema_is_valid_and_used(document: dict[str, Any]) -> None:
 async def test_what_every_connector_returns_has_a_type(document: dict[str, Any]) -> None:
     """Generated clients keep only the fields of their types."""
     returned = {
-        "SentMessage": sent_data({}, ("conversation", "Oi"), 0, status="PENDING", source="web"),
+        "SentMessage": message_data({}, ("", {}), 0, status="PENDING", source="web"),
         "EditedMessage": text_data({}, "Oi", 0),
     }
     for name, data in returned.items():
