@@ -5,20 +5,48 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from hookgw.records.lanes import LaneRule
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.erasure_statements import Now_contra
 from hookgw.store.reader import C, C_contra, ConnectionReader
-from hookgw.store.records import NO_LIMIT, CancelQuery, ReplayQuery
+from hookgw.store.records import CancelQuery, ReplayQuery
 
 Now = TypeVar("Now")
+Now_co = TypeVar("Now_co", covariant=True)
 """What an engine calls a moment."""
 Found = TypeVar("Found", bound=Mapping[int, Any])
 Found_co = TypeVar("Found_co", bound=Mapping[int, Any], covariant=True)
 """Deliveries that are to be sent again, as the search of an engine gives them."""
+
+
+class Bounds(NamedTuple, Generic[Now_co]):
+    """What a part of a search looks at, and returns.
+
+    Attributes:
+        after: only deliveries with a higher number.
+        now: only those that were made pending by this moment.
+        limit: the most deliveries to return.
+        rows: the most deliveries to look at, whether they match or not.
+    """
+
+    after: int
+    now: Now_co
+    limit: int
+    rows: int
+
+    def end(self, found: Collection[int], looked_at: int, last: int | None) -> int | None:
+        """Return behind which number the search goes on; ``None`` at the end.
+
+        Args:
+            found: what this part returns.
+            looked_at: how many deliveries it has looked at, and ``last`` the highest number of these.
+        """
+        if len(found) == self.limit:
+            return max(found, default=self.after)
+        return None if looked_at < self.rows else last
 
 
 class SearchStatements(Protocol[C_contra, Now_contra, Found_co]):
@@ -28,11 +56,7 @@ class SearchStatements(Protocol[C_contra, Now_contra, Found_co]):
         self,
         connection: C_contra,
         query: CancelQuery,
-        *,
-        after: int,
-        now: Now_contra,
-        limit: int,
-        rows: int,
+        bounds: Bounds[Now_contra],
         spared: Collection[int],
     ) -> tuple[list[int], int | None]:
         """Find the next deliveries to cancel."""
@@ -42,12 +66,8 @@ class SearchStatements(Protocol[C_contra, Now_contra, Found_co]):
         connection: C_contra,
         query: ReplayQuery,
         rules: Mapping[str, LaneRule],
-        *,
-        after: int,
-        now: Now_contra,
-        limit: int,
+        bounds: Bounds[Now_contra],
         size: int,
-        rows: int,
     ) -> tuple[Found_co, int | None]:
         """Find the next deliveries to replay, in the order of their numbers.
 
@@ -72,29 +92,18 @@ class DeliverySearches(Generic[C, Now, Found]):
         self._sql = statements
 
     async def find_pending(
-        self, query: CancelQuery, after: int, now: Now, limit: int, spared: Collection[int], rows: int
+        self, query: CancelQuery, bounds: Bounds[Now], spared: Collection[int]
     ) -> tuple[list[int], int | None]:
-        limit = min(limit, searches.PAYLOAD_ROWS) if query.reads_payloads else limit
-        after = max(after, (query.failed_since or 0) - 1)
-        find = partial(self._sql.find_pending, query=query, after=after, now=now, limit=limit)
-        found, last = await self._reader.run(partial(find, rows=rows, spared=spared))
+        find = partial(self._sql.find_pending, query=query, bounds=_within(query, bounds), spared=spared)
+        found, last = await self._reader.run(find)
         matches, last = await self._look(query, found, last)
         return [seq for seq in found if seq in matches], last
 
     async def find_finished(
-        self,
-        query: ReplayQuery,
-        rules: Mapping[str, LaneRule],
-        after: int,
-        now: Now,
-        limit: int,
-        size: int,
-        rows: int,
+        self, query: ReplayQuery, rules: Mapping[str, LaneRule], bounds: Bounds[Now], size: int
     ) -> tuple[Found, int | None]:
-        limit = min(limit, searches.PAYLOAD_ROWS) if query.reads_payloads else limit
-        after = max(after, (query.failed_since or 0) - 1)
-        find = partial(self._sql.find_finished, query=query, rules=rules, after=after, now=now, size=size)
-        found, last = await self._reader.run(partial(find, limit=limit, rows=rows))
+        find = partial(self._sql.find_finished, query=query, rules=rules, size=size)
+        found, last = await self._reader.run(partial(find, bounds=_within(query, bounds)))
         matches, last = await self._look(query, found, last)
         if len(matches) < len(found):
             found = cast("Found", {seq: found[seq] for seq in found if seq in matches})
@@ -111,45 +120,25 @@ class DeliverySearches(Generic[C, Now, Found]):
         looked = await self._reader.run(look)
         return looked.found, last if looked.looked_at == len(seqs) else seqs[looked.looked_at - 1]
 
-    async def count_pending(self, query: CancelQuery, now: Now, most: int, rows: int) -> Mapping[str, int]:
-        async def find(after: int, left: int) -> tuple[Collection[int], int | None]:
-            return await self.find_pending(query, after, now, left, (), rows)
-
-        return await self._count(find, most)
-
-    async def count_finished(
-        self, query: ReplayQuery, rules: Mapping[str, LaneRule], now: Now, most: int, *, step: int, rows: int
+    async def count(
+        self,
+        find: Callable[[Bounds[Now]], Awaitable[tuple[Collection[int], int | None]]],
+        bounds: Bounds[Now],
+        most: int,
     ) -> Mapping[str, int]:
-        async def find(after: int, left: int) -> tuple[Collection[int], int | None]:
-            return await self.find_finished(query, rules, after, now, min(left, step), NO_LIMIT, rows)
-
-        return await self._count(find, most)
-
-    async def _count(
-        self, find: Callable[[int, int], Awaitable[tuple[Collection[int], int | None]]], most: int
-    ) -> Mapping[str, int]:
+        """Count what searches within such bounds find, by registration; it ends at about ``most``."""
         counts: Counter[str] = Counter()
-        after: int | None = 0
+        after: int | None = bounds.after
         while after is not None and counts.total() < most:
-            found, after = await find(after, most - counts.total())
+            limit = min(most - counts.total(), bounds.limit)
+            found, after = await find(bounds._replace(after=after, limit=limit))
             if found:
                 seqs = list(found)
                 counts.update(await self._reader.run(partial(self._sql.count_by_registration, seqs=seqs)))
         return counts
 
 
-def end_of_search(
-    found: Collection[int], limit: int, after: int, last: int | None, *, is_end: bool
-) -> int | None:
-    """Return behind which number a search goes on; ``None`` at the end.
-
-    Args:
-        found: what it returns.
-        limit: the most that it may return.
-        after: where it began.
-        last: the last number that it looked at.
-        is_end: whether there was no more to look at.
-    """
-    if len(found) == limit:
-        return max(found, default=after)
-    return None if is_end else last
+def _within(query: DeliverySelection, bounds: Bounds[Now]) -> Bounds[Now]:
+    """Return what a search for a selection looks at, if it looks at no more than it has to."""
+    limit = min(bounds.limit, searches.PAYLOAD_ROWS) if query.reads_payloads else bounds.limit
+    return bounds._replace(limit=limit, after=max(bounds.after, (query.failed_since or 0) - 1))

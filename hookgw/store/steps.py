@@ -24,7 +24,7 @@ from hookgw.records.sentences import CURSOR_OF_STEP
 from hookgw.store.commits.changes import weigh
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
-from hookgw.store.delivery_searches import DeliverySearches, Found, Found_co, Now, SearchStatements
+from hookgw.store.delivery_searches import Bounds, DeliverySearches, Found, Found_co, Now, SearchStatements
 from hookgw.store.erasure_statements import ErasureStatements
 from hookgw.store.persons import person
 from hookgw.store.reader import C, C_contra, ConnectionReader
@@ -60,9 +60,9 @@ MOST_WALKS = 1_000
 
 
 class Walked(NamedTuple):
-    """What a step within a commit did, and where it ended; ``None`` at the end."""
+    """The deliveries that a step within a commit has found, and where it ended; ``None`` at the end."""
 
-    gone: PendingChange
+    found: list[int]
     place: Any
 
 
@@ -82,9 +82,8 @@ class PendingStatements(
 
     What the functions have in common:
 
-    - Searches run on a reading connection, beside the commits. They look at ``rows`` deliveries at most,
-      and return up to ``limit`` behind the number ``after``, and where the next search begins; ``None`` at
-      the end.
+    - Searches run on a reading connection, beside the commits. They return what they have found, and behind
+      which number the next search begins; ``None`` at the end.
     - ``now`` is a moment: what was made pending later does not count.
     - ``spared`` are numbers of deliveries that stay as they are.
     """
@@ -92,50 +91,45 @@ class PendingStatements(
     def read_now(self, text: str) -> Now:
         """Return the moment of a cursor. Raises ``Invalid`` if it is none."""
 
-    def park(
+    def next_pending(
         self,
         connection: C_contra,
         registration: str,
-        reason: str,
-        at: float,
-        *,
         now: Now,
         after: Any,
         limit: int,
         spared: Collection[int],
     ) -> Walked:
-        """Turn the next pending deliveries of a registration into dead letters, at most ``limit`` of them.
+        """Find the next pending deliveries of a registration, at most ``limit`` of them.
 
         ``after`` is where the former step ended; ``None`` for the first one, or if that was forgotten.
         """
 
-    def drop_oldest(
+    def choose_oldest(
         self,
         connection: C_contra,
         rule: LaneRule,
         instance: str,
-        reason: str,
-        at: float,
-        *,
         count: int,
         size: int,
         limit: int,
         spared: Collection[int],
-    ) -> PendingChange:
-        """Turn the oldest pending deliveries of an instance into dead letters, at most ``limit`` of them."""
+    ) -> list[int]:
+        """Find the oldest pending deliveries of an instance; see :meth:`PendingChanges.drop_oldest`."""
 
-    def cancel(
-        self, transaction: Tx_contra, found: Collection[int], reason: str, at: float, now: Now
-    ) -> PendingChange:
-        """Turn deliveries into dead letters, if they are pending since before a moment."""
+    def still_meant(self, connection: C_contra, seqs: Collection[int], now: Now | None) -> list[int]:
+        """Return which deliveries are pending since before a moment; ``None`` for whenever.
+
+        Whether they are pending may be left to :meth:`bury`.
+        """
+
+    def bury(self, connection: C_contra, seqs: Collection[int], reason: str, at: float) -> PendingChange:
+        """Turn deliveries that the other statements have found into dead letters; return what they were."""
 
     def reopen(
         self, transaction: Tx_contra, seqs: Collection[int], after: Position, rule: LaneRule, at: float
     ) -> int:
         """Make delivered deliveries behind a position pending again, at their places; return how many."""
-
-    def cancel_one(self, transaction: Tx_contra, seq: int, reason: str, at: float) -> PendingChange:
-        """Turn a delivery into a dead letter, if it is pending."""
 
     def repartition(self, transaction: Tx_contra, rule: LaneRule, place: Any, limit: int) -> Moved:
         """Move the next pending deliveries from lanes of other generations to those of a rule.
@@ -199,12 +193,13 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         now, at = self._sql.read_now(cursor), self._clock.steady()
         job = job and msgspec.structs.replace(job, cursor=cursor)
         after = self._parked.pop((registration, cursor))
-        bury = partial(self._sql.park, now=now, after=after, limit=STEP, spared=spared)
 
         def park(transaction: Tx) -> tuple[int, Any]:
             # Inside the commit: all that was requested before is there, and nothing may be missed.
-            parked = bury(transaction.connection, registration, reason, at)
-            return sum(self._count_dead(transaction, parked.gone, at, job).values()), parked.place
+            found, place = self._sql.next_pending(
+                transaction.connection, registration, now, after, STEP, spared
+            )
+            return sum(count for count, _ in self._bury(transaction, found, reason, at, job).values()), place
 
         count, place = await self._commits.call(park)
         if place is not None:
@@ -222,12 +217,17 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         spared: Collection[int] = (),
     ) -> tuple[int, int]:
         at = self._clock.steady()
-        choose = partial(self._sql.drop_oldest, count=count, size=size, limit=STEP, spared=spared)
 
         def drop(transaction: Tx) -> tuple[int, int]:
-            gone = choose(transaction.connection, rule, instance, reason, at)
-            self._count_dead(transaction, gone, at)
-            return sum(count for count, _ in gone.values()), sum(size for _, size in gone.values())
+            while True:
+                chosen = self._sql.choose_oldest(
+                    transaction.connection, rule, instance, count, size, STEP, spared
+                )
+                gone = self._bury(transaction, chosen, reason, at)
+                # Another node may have dropped or settled all of them before they were locked. That is no
+                # sign that nothing is left: each node needs room of its own.
+                if gone or not chosen:
+                    return sum(count for count, _ in gone.values()), sum(size for _, size in gone.values())
 
         return await self._commits.call(drop)
 
@@ -248,7 +248,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
     ) -> CancelStep:
         after, now = self._read_place(cursor)
         # Beside the commits, as in a replay: it may walk through a long backlog.
-        found, last = await self._searches.find_pending(query, after, now, STEP, spared, SEARCH_ROWS)
+        found, last = await self._searches.find_pending(query, Bounds(after, now, STEP, SEARCH_ROWS), spared)
         next_cursor = None if last is None else f"{last}-{now}"
         if job is not None and next_cursor is None and not job.done and not is_stored:
             job = None  # one step needs no record
@@ -257,9 +257,12 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         at = self._clock.steady()
 
         def cancel(transaction: Tx) -> dict[str, int]:
-            gone = self._sql.cancel(transaction, found, reason, at, now)
+            meant = self._sql.still_meant(transaction.connection, found, now)
             self._records.write_audit(transaction, audit)
-            return self._count_dead(transaction, gone, at, job)
+            counts: dict[str, int] = {}
+            for (registration, _), (count, _) in self._bury(transaction, meant, reason, at, job).items():
+                counts[registration] = counts.get(registration, 0) + count
+            return counts
 
         return CancelStep(await self._commits.call(cancel), next_cursor)
 
@@ -267,36 +270,37 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         at = self._clock.steady()
 
         def cancel(transaction: Tx) -> bool:
-            if gone := self._sql.cancel_one(transaction, seq, reason, at):
-                self._count_dead(transaction, gone, at)
+            meant = self._sql.still_meant(transaction.connection, [seq], None)
+            if gone := self._bury(transaction, meant, reason, at):
                 self._records.write_audit(transaction, audit)
             return bool(gone)
 
         return await self._commits.call(cancel)
 
-    def _count_dead(
-        self, transaction: Tx, gone: PendingChange, at: float, job: Job | None = None
-    ) -> dict[str, int]:
-        """Count new dead letters, also for the job; return how many each registration has."""
-        counts: dict[str, int] = {}
-        for (registration, _), (count, _) in gone.items():
-            counts[registration] = counts.get(registration, 0) + count
-        total = sum(counts.values())
+    def _bury(
+        self, transaction: Tx, seqs: Collection[int], reason: str, at: float, job: Job | None = None
+    ) -> PendingChange:
+        """Turn deliveries into dead letters, and count them, also for the job; return what they were."""
+        gone = self._sql.bury(transaction.connection, seqs, reason, at)
+        total = sum(count for count, _ in gone.values())
         transaction.count_finished(gone)
         transaction.count_buried(at, gone)
         transaction.count_rows(total)
         self._records.write_job(transaction, job and job.advanced(total, job.cursor))
-        return counts
+        return gone
 
     async def count_cancellable(self, query: CancelQuery, most: int) -> Mapping[str, int]:
-        return await self._searches.count_pending(query, await self._now(), most, SEARCH_ROWS)
+        bounds = Bounds(0, await self._now(), most, SEARCH_ROWS)
+        return await self._searches.count(
+            partial(self._searches.find_pending, query, spared=()), bounds, most
+        )
 
     async def count_replayable(
         self, query: ReplayQuery, rules: Mapping[str, LaneRule], most: int
     ) -> Mapping[str, int]:
-        return await self._searches.count_finished(
-            query, rules, await self._begin_replay(), most, step=REPLAY_STEP, rows=SEARCH_ROWS
-        )
+        bounds = Bounds(0, await self._begin_replay(), REPLAY_STEP, SEARCH_ROWS)
+        find = partial(self._searches.find_finished, query, rules, size=NO_LIMIT)
+        return await self._searches.count(find, bounds, most)
 
     async def find_concerned(
         self, instance: str, value: str, cursor: str, *, pending: bool = False
@@ -399,7 +403,8 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
             # Of a stored job: the commit with it came after all that its caller knew.
             after, now = 0, await (self._now() if is_stored else self._begin_replay())
         # Beside the commits: a search with filters may walk through the whole history, in many steps.
-        found, last = await self._find_finished(query, rules, after, now, count, size)
+        bounds = Bounds(after, now, min(count, REPLAY_STEP), SEARCH_ROWS)
+        found, last = await self._find_finished(query, rules, bounds, size)
         next_cursor = None if last is None else f"{last}-{now}"
         if cursor is None and next_cursor is None and not is_stored:
             job = None  # one step needs no record
@@ -421,16 +426,9 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         return JobStep(await self._commits.call(replay), next_cursor)
 
     async def _find_finished(
-        self,
-        query: ReplayQuery,
-        rules: Mapping[str, LaneRule],
-        after: int,
-        now: Now,
-        count: int,
-        size: int,
+        self, query: ReplayQuery, rules: Mapping[str, LaneRule], bounds: Bounds[Now], size: int
     ) -> tuple[Found, int | None]:
-        count = min(count, REPLAY_STEP)
-        return await self._searches.find_finished(query, rules, after, now, count, size, SEARCH_ROWS)
+        return await self._searches.find_finished(query, rules, bounds, size)
 
     async def repartition_step(self, rule: LaneRule) -> bool:
         place = self._moved.pop(rule)

@@ -9,6 +9,7 @@ from hookgw.store.commits.inline import *
 from hookgw.store.commits.jobs import *
 from hookgw.store.commits.read_failures import *
 from hookgw.store.copying import *
+from hookgw.store.delivery_searches import Bounds as Bounds
 from hookgw.store.encryption import *
 from hookgw.store.fleet import *
 from hookgw.store.generations import *

@@ -9,11 +9,10 @@ from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule, partition_of
 from hookgw.records.registrations import Ordering
-from hookgw.store.delivery_searches import end_of_search
-from hookgw.store.postgresql.lookups import instance_number, one_row, sought
+from hookgw.store.delivery_searches import Bounds
+from hookgw.store.postgresql.lookups import instance_number, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
-from hookgw.store.postgresql.selection import conditions_of
-from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.postgresql.selection import PENDING, search
 from hookgw.store.records import CancelQuery, PendingChange, micros
 from hookgw.store.steps import Walked
 
@@ -83,12 +82,9 @@ class Place(NamedTuple):
 BEGIN = Place("", 0, 0)
 
 
-def park(
+def next_pending(
     connection: Connection,
     registration: str,
-    reason: str,
-    at: float,
-    *,
     now: Moment,
     after: Place | None,
     limit: int,
@@ -112,24 +108,21 @@ def park(
         missed = [seq for (seq,) in connection.execute(_MISSED, given)]
         seqs = list({*seqs, *missed})
         place = BEGIN if len(missed) == limit else None
-    return Walked(bury(connection, seqs, reason, at), place)
+    return Walked(seqs, place)
 
 
-def drop_oldest(
+def choose_oldest(
     connection: Connection,
     rule: LaneRule,
     instance: str,
-    reason: str,
-    at: float,
-    *,
     count: int,
     size: int,
     limit: int,
     spared: Collection[int],
-) -> PendingChange:
+) -> list[int]:
     number = instance_number(connection, instance)
     if number is None:
-        return {}
+        return []
     lanes = lanes_of(connection, rule.registration)
     if rule.ordering is Ordering.INSTANCE:  # thousands of lanes, and one of them is the instance's
         lanes = [lane for lane in lanes if not rule.is_current(lane) or partition_of(lane) == instance]
@@ -141,19 +134,14 @@ def drop_oldest(
         "searched": max(_LEAST_SEARCHED, MOST_SEARCHED // max(1, len(lanes))),
         "limit": limit,
     }
-    while True:
-        chosen: list[int] = []
-        total = 0
-        for seq, bytes_of in connection.execute(_OLDEST, given):
-            if len(chosen) >= count and total >= size:
-                break
-            chosen.append(seq)
-            total += bytes_of
-        gone = bury(connection, chosen, reason, at)
-        # Another node may have dropped or settled all of them before they were locked. That is no sign that
-        # nothing is left: each node needs room of its own.
-        if gone or not chosen:
-            return gone
+    chosen: list[int] = []
+    total = 0
+    for seq, bytes_of in connection.execute(_OLDEST, given):
+        if len(chosen) >= count and total >= size:
+            break
+        chosen.append(seq)
+        total += bytes_of
+    return chosen
 
 
 def lanes_of(connection: Connection, registration: str) -> list[str]:
@@ -161,7 +149,6 @@ def lanes_of(connection: Connection, registration: str) -> list[str]:
 
 
 def bury(connection: Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
-    """Turn deliveries into dead letters, if they are pending; return what they were."""
     if not seqs:
         return {}
     locked = [seq for (seq,) in connection.execute(_LOCK, (list(seqs),))]
@@ -171,44 +158,14 @@ def bury(connection: Connection, seqs: Collection[int], reason: str, at: float) 
 
 
 def find_pending(
-    connection: Connection,
-    query: CancelQuery,
-    *,
-    after: int,
-    now: Moment,
-    limit: int,
-    rows: int,
-    spared: Collection[int] = (),
+    connection: Connection, query: CancelQuery, bounds: Bounds[Moment], spared: Collection[int]
 ) -> tuple[list[int], int | None]:
-    number = instance_number(connection, query.instance)
-    if number is None:
-        return [], None
-    conditions, given = conditions_of(query, query.registrations)
-    conditions += [IS_BEFORE, "seq <> ALL(%(spared)s)"]
-    given |= now.given()
-    given |= {"instance": number, "spared": list(spared), "after": after, "limit": limit, "rows": rows}
-    # By the whole key of the index; see history.py.
-    statement = f"""
-        WITH looked_at AS MATERIALIZED (
-            SELECT seq, {" AND ".join(conditions)} AS matches FROM deliveries
-            WHERE state <> 'delivered' AND (instance, state, seq) > (%(instance)s, 'pending', %(after)s)
-                AND (instance, state, seq) <= (%(instance)s, 'pending', %(newest)s)
-            ORDER BY instance, state, seq LIMIT %(rows)s
-        )
-        SELECT count(*), max(seq),
-            ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT %(limit)s)
-        FROM looked_at"""  # noqa: S608 - only the texts above are in it
-    count, last, found = one_row(connection, statement, given)
-    return found, end_of_search(found, limit, after, last, is_end=count < rows)
+    return search(
+        connection, PENDING, query, query.registrations, bounds, "seq <> ALL(%(spared)s)", spared=list(spared)
+    )
 
 
-def cancel(
-    transaction: Transaction, found: Collection[int], reason: str, at: float, now: Moment
-) -> PendingChange:
-    given = {"seqs": list(found), **now.given()}
-    meant = [seq for (seq,) in transaction.connection.execute(_STILL_MEANT, given)]
-    return bury(transaction.connection, meant, reason, at)
-
-
-def cancel_one(transaction: Transaction, seq: int, reason: str, at: float) -> PendingChange:
-    return bury(transaction.connection, [seq], reason, at)
+def still_meant(connection: Connection, seqs: Collection[int], now: Moment | None) -> list[int]:
+    if now is None:
+        return list(seqs)
+    return [seq for (seq,) in connection.execute(_STILL_MEANT, {"seqs": list(seqs), **now.given()})]

@@ -25,6 +25,7 @@ from hookgw.store.postgresql.event_ids import forget_ids_with
 from hookgw.store.postgresql.lookups import instance_number, one_row
 from hookgw.store.postgresql.moments import Moment
 from hookgw.store.postgresql.removal import remove
+from hookgw.store.postgresql.selection import ALL, PENDING
 from hookgw.store.records import Concerned
 
 logger = structlog.get_logger("hookgw.store")
@@ -41,14 +42,6 @@ _HOLDERS = """SELECT 'transaction of', pid, usename, application_name FROM pg_st
     UNION ALL SELECT 'replication slot', active_pid, NULL, slot_name FROM pg_replication_slots
         WHERE age(xmin) > age(%s::xid)"""
 
-# By the whole key of an index; see history.py.
-_SOURCES = {
-    True: """state <> 'delivered' AND (instance, state, seq) > (%(instance)s, 'pending', %(after)s)
-        AND (instance, state, seq) <= (%(instance)s, 'pending', %(newest)s)
-        ORDER BY instance, state, seq""",
-    False: """(instance, seq) > (%(instance)s, %(after)s) AND (instance, seq) <= (%(instance)s, %(newest)s)
-        ORDER BY instance, seq""",
-}
 # A payload without the text, and without an escape that may be in its spelling, is not read. Each event is
 # looked up by itself: a plan that goes through all events would read all payloads.
 _FIND = """
@@ -96,7 +89,8 @@ def find_concerned(
         return Concerned([], None)
     named = person(value)
     given = {**_sought(number, named), "after": after, "newest": now.newest, "rows": ROWS}
-    looked_at, chosen, last, events = one_row(connection, _FIND.format(source=_SOURCES[pending]), given)
+    statement = _FIND.format(source=PENDING if pending else ALL)
+    looked_at, chosen, last, events = one_row(connection, statement, given)
     is_end = looked_at < ROWS and chosen == looked_at
     return Concerned(_concerned(connection, events, named), None if is_end else f"{last}-{now}")
 

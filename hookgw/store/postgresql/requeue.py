@@ -13,13 +13,13 @@ from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.changes import weigh
-from hookgw.store.delivery_searches import end_of_search
+from hookgw.store.delivery_searches import Bounds
 from hookgw.store.new_lanes import fitting
 from hookgw.store.postgresql.append import parts_of
-from hookgw.store.postgresql.lookups import instance_number, one_row, sought
-from hookgw.store.postgresql.moments import IS_BEFORE, Moment
+from hookgw.store.postgresql.lookups import sought
+from hookgw.store.postgresql.moments import Moment
 from hookgw.store.postgresql.repartition import find_lanes, newest_rules
-from hookgw.store.postgresql.selection import conditions_of
+from hookgw.store.postgresql.selection import ALL, DEAD, search
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import ReplayQuery, micros
 
@@ -45,14 +45,6 @@ _POSITIONS = "SELECT nextval('delivery_numbers') FROM generate_series(1, %s)"
 # By instance, so that a key of one instance cannot resend the deliveries of another.
 _BELONGS = """SELECT 1 FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
     WHERE d.seq = %s AND d.state <> 'pending' AND i.name = %s"""
-# By the whole key of an index; see history.py.
-_SOURCES = {
-    "dead": """state <> 'delivered' AND (instance, state, seq) > (%(instance)s, 'dead', %(after)s)
-        AND (instance, state, seq) <= (%(instance)s, 'dead', %(newest)s)
-        ORDER BY instance, state, seq""",
-    "all": """(instance, seq) > (%(instance)s, %(after)s) AND (instance, seq) <= (%(instance)s, %(newest)s)
-        ORDER BY instance, seq""",
-}
 _REGISTRATIONS = """SELECT seq, registration, size FROM deliveries WHERE seq = ANY(%s) ORDER BY seq"""
 
 
@@ -112,32 +104,11 @@ def find_finished(
     connection: Connection,
     query: ReplayQuery,
     rules: Mapping[str, LaneRule],
-    *,
-    after: int,
-    now: Moment,
-    limit: int,
+    bounds: Bounds[Moment],
     size: int,
-    rows: int,
 ) -> tuple[dict[int, LaneRule], int | None]:
-    number = instance_number(connection, query.instance)
-    if number is None:
-        return {}, None
-    conditions, given = conditions_of(query, rules)
-    conditions.append(IS_BEFORE)
-    given |= now.given()
-    given |= {"instance": number, "after": after, "limit": limit, "rows": rows}
-    source = "all" if query.state == "all" else "dead"
-    if source == "all":
-        conditions.append("state <> 'pending'")
-    statement = f"""
-        WITH looked_at AS MATERIALIZED (
-            SELECT seq, {" AND ".join(conditions)} AS matches FROM deliveries
-            WHERE {_SOURCES[source]} LIMIT %(rows)s
-        )
-        SELECT count(*), max(seq),
-            ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT %(limit)s)
-        FROM looked_at"""  # noqa: S608 - only the texts above are in it
-    count, last, seqs = one_row(connection, statement, given)
+    source = ALL if query.state == "all" else DEAD
+    seqs, last = search(connection, source, query, rules, bounds, "state <> 'pending'")
     lines = connection.execute(_REGISTRATIONS, (seqs,)).fetchall() if seqs else []
     found, is_cut = fitting(lines, rules, size)
-    return found, max(found) if is_cut else end_of_search(seqs, limit, after, last, is_end=count < rows)
+    return found, max(found) if is_cut else last

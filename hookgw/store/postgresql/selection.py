@@ -10,9 +10,11 @@ from psycopg import Connection
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
+from hookgw.store.delivery_searches import Bounds
 from hookgw.store.persons import names_person, person
-from hookgw.store.postgresql.lookups import sought
-from hookgw.store.records import EventQuery, micros
+from hookgw.store.postgresql.lookups import instance_number, one_row, sought
+from hookgw.store.postgresql.moments import IS_BEFORE, Moment
+from hookgw.store.records import CancelQuery, EventQuery, ReplayQuery, micros
 from hookgw.store.searches import Looked, in_time, spellings
 
 # Registrations of the configuration, present and past, by the beginning of their ids.
@@ -23,6 +25,13 @@ _HAS_ERROR = """(strpos(coalesce(reason, ''), %(error)s) > 0 OR EXISTS (
     AND (strpos(coalesce(a.error, ''), %(error)s) > 0 OR strpos(a.answer, %(error)s) > 0)))"""
 _HAS_STATUS = """EXISTS (SELECT FROM attempts a WHERE a.delivery = seq AND a.number = attempts
     AND a.status BETWEEN %(least_status)s AND %(most_status)s)"""
+# By the whole key of an index; see history.py.
+_OF_STATE = """state <> 'delivered' AND (instance, state, seq) > (%(instance)s, '{state}', %(after)s)
+    AND (instance, state, seq) <= (%(instance)s, '{state}', %(newest)s) ORDER BY instance, state, seq"""
+PENDING, DEAD = (_OF_STATE.format(state=state) for state in ("pending", "dead"))
+ALL = """(instance, seq) > (%(instance)s, %(after)s) AND (instance, seq) <= (%(instance)s, %(newest)s)
+    ORDER BY instance, seq"""
+"""SQL: the deliveries of an instance, in the order of their numbers, behind one number and up to another."""
 # Each event is looked up by itself: a plan that goes through all events would read all payloads.
 _LOOK = """
     WITH asked AS (
@@ -64,6 +73,38 @@ def conditions_of(
         conditions.append(_HAS_ERROR)
         given["error"] = sought(query.error)
     return conditions or ["true"], given
+
+
+def search(
+    connection: Connection,
+    source: str,
+    query: CancelQuery | ReplayQuery,
+    registrations: Collection[str],
+    bounds: Bounds[Moment],
+    *more: str,
+    **values: Any,
+) -> tuple[list[int], int | None]:
+    """Return deliveries of a selection, and behind which number the search goes on.
+
+    Args:
+        source: :data:`PENDING`, :data:`DEAD` or :data:`ALL`.
+        more, values: further conditions, and what they need.
+    """
+    number = instance_number(connection, query.instance)
+    if number is None:
+        return [], None
+    conditions, given = conditions_of(query, registrations)
+    given |= bounds._asdict() | bounds.now.given() | values | {"instance": number}
+    statement = f"""
+        WITH looked_at AS MATERIALIZED (
+            SELECT seq, {" AND ".join([*conditions, IS_BEFORE, *more])} AS matches FROM deliveries
+            WHERE {source} LIMIT %(rows)s
+        )
+        SELECT count(*), max(seq),
+            ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT %(limit)s)
+        FROM looked_at"""  # noqa: S608 - only the texts above are in it
+    count, last, found = one_row(connection, statement, given)
+    return found, bounds.end(found, count, last)
 
 
 def has_delivery(query: EventQuery) -> tuple[str, dict[str, Any]]:

@@ -10,15 +10,14 @@ import msgspec
 
 from hookgw.records.lanes import LaneRule, partition_of
 from hookgw.records.registrations import Ordering
-from hookgw.store.delivery_searches import end_of_search
+from hookgw.store.delivery_searches import Bounds
 from hookgw.store.records import CancelQuery, PendingChange, micros, storable
 from hookgw.store.searches import LAST
 from hookgw.store.sqlite.bulk import as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of
-from hookgw.store.sqlite.selection import conditions_of
+from hookgw.store.sqlite.selection import PENDING, search
 from hookgw.store.sqlite.settle import weight
-from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import Walked
 
 # In any order: all of them go. The spared ones are few, at most one attempt in flight for each lane.
@@ -53,12 +52,9 @@ MOST_SEARCHED = 50_000
 _places_of = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
-def park(
+def next_pending(
     connection: sqlite3.Connection,
     registration: str,
-    reason: str,
-    at: float,
-    *,
     now: int,
     after: int | None,  # noqa: ARG001 -- each step starts over: the deliveries of the former ones left the index
     limit: int,
@@ -66,24 +62,21 @@ def park(
 ) -> Walked:
     given = {"registration": registration, "spared": as_json(spared), "newest": now, "limit": limit}
     seqs = numbers_of(connection.execute(_PENDING, given).fetchone()[0])
-    return Walked(bury(connection, seqs, reason, at), 0 if len(seqs) == limit else None)
+    return Walked(seqs, 0 if len(seqs) == limit else None)
 
 
-def drop_oldest(
+def choose_oldest(
     connection: sqlite3.Connection,
     rule: LaneRule,
     instance: str,
-    reason: str,
-    at: float,
-    *,
     count: int,
     size: int,
     limit: int,
     spared: Collection[int],
-) -> PendingChange:
+) -> list[int]:
     found = connection.execute(_NUMBER, (of_instance(instance),)).fetchone()
     if found is None:
-        return {}
+        return []
     lanes = lanes_of(connection, rule.registration)
     if rule.ordering is Ordering.INSTANCE:  # thousands of lanes, and one of them is the instance's
         lanes = [
@@ -99,7 +92,7 @@ def drop_oldest(
         if seq and seq not in spared:
             chosen.append(seq)
             total += bytes_of
-    return bury(connection, chosen, reason, at)
+    return chosen
 
 
 def _in_order(
@@ -127,48 +120,22 @@ def _in_order(
 
 
 def bury(connection: sqlite3.Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
-    """Turn these pending deliveries into dead letters; return what they were."""
     connection.execute(_BURY, {"seqs": as_json(seqs), "reason": storable(reason), "at": micros(at)})
     return weight(connection, seqs)
 
 
 def find_pending(
-    connection: sqlite3.Connection,
-    query: CancelQuery,
-    *,
-    after: int,
-    now: int,
-    limit: int,
-    rows: int,
-    spared: Collection[int] = (),
+    connection: sqlite3.Connection, query: CancelQuery, bounds: Bounds[int], spared: Collection[int]
 ) -> tuple[list[int], int | None]:
-    conditions, given = conditions_of(query, query.registrations)
-    given |= {"instance": of_instance(query.instance), "after": after, "newest": now, "rows": rows}
-    given |= {"spared": as_json(spared), "limit": limit}
-    conditions.append("seq NOT IN (SELECT value FROM json_each(:spared))")
-    statement = f"""
-        WITH looked_at AS MATERIALIZED (
-            SELECT seq, {" AND ".join(conditions)} AS matches FROM deliveries INDEXED BY undelivered
-            WHERE state = 'pending' AND state <> 'delivered'
-                AND instance = (SELECT number FROM names WHERE name = :instance)
-                AND seq > :after AND seq <= :newest
-            ORDER BY seq LIMIT :rows
-        )
-        SELECT (SELECT count(*) FROM looked_at), (SELECT max(seq) FROM looked_at), (
-            SELECT json_group_array(seq) FROM (
-                SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit))"""  # noqa: S608 - only the texts above are in it
-    count, last, lines = connection.execute(statement, given).fetchone()
-    found = numbers_of(lines)
-    return found, end_of_search(found, limit, after, last, is_end=count < rows)
+    found = "json_group_array(c.seq) FROM chosen c"
+    is_spared = "seq NOT IN (SELECT value FROM json_each(:spared))"
+    count, last, lines = search(
+        connection, PENDING, found, query, query.registrations, bounds, is_spared, spared=as_json(spared)
+    )
+    seqs = numbers_of(lines)
+    return seqs, bounds.end(seqs, count, last)
 
 
-def cancel(
-    transaction: Transaction, found: Collection[int], reason: str, at: float, now: int
-) -> PendingChange:
-    connection = transaction.connection
-    seqs = numbers_of(connection.execute(_STILL_PENDING, (as_json(found), now)).fetchone()[0])
-    return bury(connection, seqs, reason, at)
-
-
-def cancel_one(transaction: Transaction, seq: int, reason: str, at: float) -> PendingChange:
-    return cancel(transaction, [seq], reason, at, LAST)
+def still_meant(connection: sqlite3.Connection, seqs: Collection[int], now: int | None) -> list[int]:
+    given = as_json(seqs), LAST if now is None else now
+    return numbers_of(connection.execute(_STILL_PENDING, given).fetchone()[0])

@@ -15,36 +15,18 @@ from typing import Any
 import msgspec
 
 from hookgw.store.erasure_statements import ROWS, SEARCH_BYTES, UNWANTED_ROWS, ErasedDelivery
-from hookgw.store.persons import IDS, Person, person
+from hookgw.store.persons import Person
 from hookgw.store.records import Concerned
 from hookgw.store.sqlite.bulk import as_json, numbers_of
 from hookgw.store.sqlite.event_ids import forget_ids_with
 from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.selection import ALL, NAMES_PERSON, PENDING, given_of_person
 from hookgw.store.sqlite.settle import remove
 
-_SOURCES = {
-    # Written out, because SQLite uses the partial index only if its condition is in the statement.
-    True: "deliveries INDEXED BY undelivered WHERE state = 'pending' AND state <> 'delivered' AND",
-    False: "deliveries INDEXED BY history WHERE",
-}
-# A payload without the text, and without an escape that may be in its spelling, is not parsed. SQLite calls a
-# payload invalid that is nested too deep for it: then the text itself decides.
-NAMES_PERSON = f"""(instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
-    AND CASE WHEN json_valid(CAST(e.data AS TEXT)) THEN EXISTS (
-        SELECT 1 FROM json_tree(CAST(e.data AS TEXT)) t
-        WHERE t.key IN (SELECT value FROM json_each(:values))
-            OR (t.type = 'text' AND t.atom IN (SELECT value FROM json_each(:values)))
-            OR (t.type = 'integer' AND t.key IN {IDS}
-                AND CAST(t.atom AS TEXT) IN (SELECT value FROM json_each(:values)))
-            OR (t.key GLOB :begin AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.key GLOB value))
-            OR (t.type = 'text' AND t.atom GLOB :begin
-                AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.atom GLOB value)))
-    ELSE instr(e.data, CAST(:part AS BLOB)) END"""  # noqa: S608 - only names of members are in it
-"""SQL: whether the payload of an event ``e`` names a person; with :func:`given_of_person`."""
 _FIND = """
 WITH looked_at AS MATERIALIZED (
     SELECT seq, event, size FROM {source}
-        instance = (SELECT number FROM names WHERE name = :instance) AND seq > :after AND seq <= :newest
+        AND instance = (SELECT number FROM names WHERE name = :instance) AND seq > :after AND seq <= :newest
     ORDER BY seq LIMIT :rows
 ),
 summed AS (SELECT seq, event, sum(size) OVER (ORDER BY seq) - size AS before_it FROM looked_at),
@@ -88,22 +70,10 @@ def find_concerned(
     connection: sqlite3.Connection, instance: str, value: str, *, after: int, now: int, pending: bool
 ) -> Concerned:
     given = {**_sought(instance, value), "after": after, "newest": now, "rows": ROWS}
-    statement = _FIND.format(source=_SOURCES[pending], concerned=_CONCERNED)
-    row = connection.execute(statement, given).fetchone()
-    looked_at, chosen, last, events = row
+    statement = _FIND.format(source=PENDING if pending else ALL, concerned=_CONCERNED)
+    looked_at, chosen, last, events = connection.execute(statement, given).fetchone()
     is_end = looked_at < ROWS and chosen == looked_at
     return Concerned(numbers_of(events), None if is_end else f"{last}-{now}")
-
-
-def given_of_person(value: str) -> dict[str, Any]:
-    sought = person(value)
-    return {
-        "values": as_json(sought.values),
-        "begin": sought.others[0] if sought.others else None,
-        "others": as_json(sought.others[1:]),
-        "part": sought.part,
-        "escape": sought.escape,
-    }
 
 
 def find_unwanted(

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hookgw.records.lanes import LaneRule
+from hookgw.store.delivery_searches import Bounds
 from hookgw.store.records import ReplayQuery
-from hookgw.store.sqlite.dead_letters import cancel, cancel_one, drop_oldest, find_pending, park
+from hookgw.store.sqlite.dead_letters import bury, choose_oldest, find_pending, next_pending, still_meant
 from hookgw.store.sqlite.erase import (
     find_concerned,
     find_deliveries,
@@ -24,10 +25,9 @@ from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import SteppedChanges, cursor_number
 
 # PendingStatements, from several modules.
-__all__ = ["cancel", "cancel_one", "drop_oldest", "find_concerned", "find_deliveries", "find_finished"]
-__all__ += ["count_by_registration", "look_at_payloads"]
-__all__ += ["find_events", "find_pending", "find_unwanted", "park", "read_now", "remove_events"]
-__all__ += ["reopen", "repartition"]
+__all__ = ["bury", "choose_oldest", "count_by_registration", "find_concerned", "find_deliveries"]
+__all__ += ["find_events", "find_finished", "find_pending", "find_unwanted", "look_at_payloads"]
+__all__ += ["next_pending", "read_now", "remove_events", "reopen", "repartition", "still_meant"]
 
 # The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
 # compares them, sees fewer re-partitions begin.
@@ -78,17 +78,11 @@ class SqlitePendingChanges(SteppedChanges[sqlite3.Connection, Transaction, int, 
         return await super().repartition_step(rule)
 
     async def _find_finished(
-        self,
-        query: ReplayQuery,
-        rules: Mapping[str, LaneRule],
-        after: int,
-        now: int,
-        count: int,
-        size: int,
+        self, query: ReplayQuery, rules: Mapping[str, LaneRule], bounds: Bounds[int], size: int
     ) -> tuple[dict[int, str], int | None]:
         while True:
             present = self._newest(rules)
-            found = await super()._find_finished(query, present, after, now, count, size)
+            found = await super()._find_finished(query, present, bounds, size)
             # The search runs beside the commits. If a re-partition began meanwhile, its last step may be
             # done before these deliveries are written, and would miss those in lanes of the former rule.
             if self._newest(rules) == present:

@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from hookgw.records.lanes import LaneRule
-from hookgw.store.delivery_searches import end_of_search
+from hookgw.store.delivery_searches import Bounds
 from hookgw.store.new_lanes import fitting
 from hookgw.store.records import ReplayQuery, micros
 from hookgw.store.sqlite.bulk import Bulk, as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.repartition import find_lanes
-from hookgw.store.sqlite.selection import conditions_of
+from hookgw.store.sqlite.selection import ALL, DEAD, search
 from hookgw.store.sqlite.sequence_numbers import keep_number
 from hookgw.store.sqlite.settle import weight
 from hookgw.store.sqlite.transaction import Transaction
@@ -44,11 +44,8 @@ _REOPEN = Bulk(
 # By instance, so that a key of one instance cannot resend the deliveries of another.
 _BELONGS = """SELECT 1 FROM deliveries d JOIN names i ON i.number = d.instance
     WHERE d.seq = ? AND d.state <> 'pending' AND i.name = ?"""
-_SOURCES = {
-    # Written out, because SQLite uses the partial index only if its condition is in the statement.
-    "dead": "deliveries INDEXED BY undelivered WHERE state = 'dead' AND state <> 'delivered'",
-    "all": "deliveries INDEXED BY history WHERE 1",
-}
+_FOUND = """json_group_array(json_array(d.seq, r.name, d.size)) FROM chosen c
+    CROSS JOIN deliveries d ON d.seq = c.seq CROSS JOIN names r ON r.number = d.registration"""
 
 _finished_of = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 
@@ -108,32 +105,10 @@ def find_finished(
     connection: sqlite3.Connection,
     query: ReplayQuery,
     rules: Mapping[str, LaneRule],
-    *,
-    after: int,
-    now: int,
-    limit: int,
+    bounds: Bounds[int],
     size: int,
-    rows: int,
 ) -> tuple[dict[int, str], int | None]:
-    conditions, given = conditions_of(query, rules)
-    source = "all" if query.state == "all" else "dead"
-    if source == "all":
-        conditions.append("state <> 'pending'")
-    given |= {"instance": of_instance(query.instance), "after": after, "newest": now, "rows": rows}
-    given["limit"] = limit
-    statement = f"""
-        WITH looked_at AS MATERIALIZED (
-            SELECT seq, {" AND ".join(conditions)} AS matches FROM {_SOURCES[source]}
-                AND instance = (SELECT number FROM names WHERE name = :instance)
-                AND seq > :after AND seq <= :newest
-            ORDER BY seq LIMIT :rows
-        )
-        SELECT (SELECT count(*) FROM looked_at), (SELECT max(seq) FROM looked_at), (
-            SELECT json_group_array(json_array(d.seq, r.name, d.size)) FROM (
-                SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit) c
-            CROSS JOIN deliveries d ON d.seq = c.seq
-            CROSS JOIN names r ON r.number = d.registration)"""  # noqa: S608 - only the texts above are in it
-    count, last, lines = connection.execute(statement, given).fetchone()
+    source = ALL if query.state == "all" else DEAD
+    count, last, lines = search(connection, source, _FOUND, query, rules, bounds, "state <> 'pending'")
     found, is_cut = fitting(sorted(_finished_of(lines)), rules, size)
-    last = max(found) if is_cut else end_of_search(found, limit, after, last, is_end=count < rows)
-    return find_lanes(connection, found), last
+    return find_lanes(connection, found), max(found) if is_cut else bounds.end(found, count, last)

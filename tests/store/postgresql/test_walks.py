@@ -24,10 +24,11 @@ from tests.public.postgresql import (
     search_audit,
 )
 from tests.public.records import DeliverySelection, LaneRule, Ordering
-from tests.public.store import AuditQuery, CancelQuery, DeliveryQuery, EventQuery, ReplayQuery
+from tests.public.store import AuditQuery, Bounds, CancelQuery, DeliveryQuery, EventQuery, ReplayQuery
 
 ROWS = 3_000
 NOW = Moment(ROWS, 0, 2, 2, ())
+BOUNDS = Bounds(9, NOW, 9, 20)
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)
 START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
 
@@ -114,18 +115,13 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
         lambda c: find_pending(
             c,
             CancelQuery(instance="shop", registrations=("reg_1",)),
-            after=9,
-            now=NOW,
-            limit=9,
-            rows=20,
-            spared=(),
+            BOUNDS,
+            (),
         ),
     ),
     "replay": (
         "undelivered",
-        lambda c: find_finished(
-            c, ReplayQuery(instance="shop"), {"reg_1": RULE}, after=9, now=NOW, limit=9, size=99, rows=20
-        ),
+        lambda c: find_finished(c, ReplayQuery(instance="shop"), {"reg_1": RULE}, BOUNDS, 99),
     ),
     "replay of all": (
         "history",
@@ -133,11 +129,8 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
             c,
             ReplayQuery(instance="shop", state="all"),
             {"reg_1": RULE},
-            after=9,
-            now=NOW,
-            limit=9,
-            size=99,
-            rows=20,
+            BOUNDS,
+            99,
         ),
     ),
     "erasure": (
@@ -155,11 +148,11 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     ),
     "parking": (
         "outbox",
-        lambda c: dead_letters.park(c, "reg_1", "off", 1.0, now=NOW, after=BEGIN, limit=9, spared=()),
+        lambda c: dead_letters.next_pending(c, "reg_1", NOW, BEGIN, 9, ()),
     ),
     "dropping": (
         "outbox",
-        lambda c: dead_letters.drop_oldest(c, RULE, "shop", "full", 1.0, count=3, size=0, limit=9, spared=()),
+        lambda c: dead_letters.choose_oldest(c, RULE, "shop", 3, 0, 9, ()),
     ),
     "re-partition": (
         "outbox",

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from hookgw import DeliveryState
 from hookgw.store import searches
 from hookgw.store.sqlite import audit, dead_letters, event_ids, history, log, name_pruning, outbox
-from hookgw.store.sqlite.dead_letters import cancel
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.settle import settle
 from hookgw.store.sqlite.tally import tally
@@ -34,6 +33,7 @@ from tests.public.sqlite import (
 )
 from tests.public.store import (
     AuditQuery,
+    Bounds,
     CancelQuery,
     DeliveryQuery,
     EventQuery,
@@ -153,20 +153,16 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "bytes of ids": event_ids.remembered_bytes,
     "names of attempts": lambda c: name_pruning.walk_attempts(c, (1, 1)),
     "names of ids": lambda c: name_pruning.walk_remembered(c, (1, 1, 1)),
-    "park": lambda c: dead_letters.park(c, "reg", "off", AT, now=9, after=None, limit=10, spared=[2]),
-    "drop the oldest": lambda c: dead_letters.drop_oldest(
-        c, RULE, "shop", "full", AT, count=1, size=0, spared=[], limit=10
-    ),
+    "park": lambda c: dead_letters.next_pending(c, "reg", 9, None, 10, [2]),
+    "drop the oldest": lambda c: dead_letters.choose_oldest(c, RULE, "shop", 1, 0, 10, []),
+    "bury": lambda c: dead_letters.bury(c, [1], "off", AT),
     "cancel": lambda c: find_pending(
         c,
         CancelQuery(instance="shop", registrations=("reg",), since=0.0, until=AT, kinds=("K",)),
-        after=0,
-        now=9,
-        limit=9,
-        rows=9,
-        spared=[1],
+        Bounds(0, 9, 9, 9),
+        [1],
     ),
-    "cancelled": lambda c: cancel(transaction(c), [1], "no", AT, 9),
+    "cancelled": lambda c: dead_letters.still_meant(c, [1], 9),
     "concerned": lambda c: find_concerned(c, "shop", "a@b", after=0, now=9, pending=False),
     "concerned and pending": lambda c: find_concerned(c, "shop", "a@b", after=0, now=9, pending=True),
     "deliveries of erased events": lambda c: find_deliveries(c, [1]),
@@ -181,7 +177,7 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "make due": lambda c: make_due(c, "reg"),
     "resend": lambda c: resend(transaction(c), "shop", 1, RULE, 5, AT),
     "replay": lambda c: find_finished(
-        c, ReplayQuery(instance="shop"), {"reg": RULE}, after=0, now=9, limit=10, size=100, rows=9
+        c, ReplayQuery(instance="shop"), {"reg": RULE}, Bounds(0, 9, 10, 9), 100
     ),
     "audit": lambda c: audit.search_audit(c, AuditQuery(since=0.0, until=AT, action="key"), (9, 9), 9),
     "audit of an instance": lambda c: audit.search_audit(c, AuditQuery(instance="shop"), (9, 9), 9),

@@ -136,9 +136,9 @@ def replay(transaction: Transaction, number: int) -> None:
 
 
 def park(transaction: Transaction, registration: str = "reg_2") -> None:
-    dead_letters.park(
-        transaction.connection, registration, "off", AT, now=10**9, after=None, limit=99, spared=[]
-    )
+    connection = transaction.connection
+    found, _ = dead_letters.next_pending(connection, registration, 10**9, None, 99, [])
+    dead_letters.bury(connection, found, "off", AT)
 
 
 def erase(transaction: Transaction, seq: int) -> None:
