@@ -85,7 +85,7 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
         """Look at the payloads of deliveries, in their order; bounded by their bytes."""
 
     def find_delivery(
-        self, connection: C_contra, instance: str, name: str, *, without_global: bool
+        self, connection: C_contra, instance: str, name: str, *, without_global: bool = False
     ) -> DeliveryReport | None: ...
 
     def find_content(
@@ -180,6 +180,10 @@ class SteppedHistory(ABC, Generic[C, Tx]):
     def __post_init__(self) -> None:
         self.list_events, self.find_event = self._log.list_events, self._log.find_event
         self.wait_log_growth = self._log.wait_growth
+        self.find_delivery = self._lists.bound(self._sql.find_delivery)
+        self.find_content = self._lists.bound(self._sql.find_content)
+        self.instances_of_event = self._lists.bound(self._sql.instances_of_event)
+        self.newest = self._lists.bound(self._sql.newest)
 
     @abstractmethod
     async def _remove_excess(self, limit: int, rest: int, now: float) -> int:
@@ -231,18 +235,6 @@ class SteppedHistory(ABC, Generic[C, Tx]):
                 return DeliveryPage(found, f"dlv_{before}")
             rows = searches.next_rows(rows, part.seconds)
 
-    async def find_delivery(
-        self, instance: str, name: str, *, without_global: bool = False
-    ) -> DeliveryReport | None:
-        find = partial(self._sql.find_delivery, instance=instance, name=name, without_global=without_global)
-        return await self._lists.run(find)
-
-    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
-        return await self._lists.run(partial(self._sql.find_content, instance=instance, event_id=event_id))
-
-    async def instances_of_event(self, event_id: str, most: int) -> list[str]:
-        return await self._lists.run(partial(self._sql.instances_of_event, event_id=event_id, most=most))
-
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
         found: dict[float, MinuteTally] = {}
         count = partial(self._sql.tally, instance=instance, since=since, without_global=without_global)
@@ -255,9 +247,6 @@ class SteppedHistory(ABC, Generic[C, Tx]):
             if part.is_last:
                 break
         return Tally([found[at] for at in sorted(found)], is_complete=part.is_last)
-
-    async def newest(self, instances: Collection[str]) -> dict[str, float]:
-        return await self._lists.run(partial(self._sql.newest, instances=instances))
 
     async def enforce_retention(
         self,

@@ -226,7 +226,7 @@ class LogStatements(Protocol[C_contra, Tx_contra]):
     def search_tail(self, connection: C_contra, search: LogSearch) -> LogPart: ...
 
     def find_event(
-        self, connection: C_contra, instance: str, event_id: str, *, without_global: bool
+        self, connection: C_contra, instance: str, event_id: str, *, without_global: bool = False
     ) -> EventReport | None: ...
 
     def count_unwanted(
@@ -340,6 +340,7 @@ class SteppedLog(Generic[C, Tx]):
         self._lists = lists
         self._background = background
         self._sql = statements
+        self.find_event = lists.bound(statements.find_event)
         self._indexed_at = -1
         self._appended = trio.Event()
         self._appended.set()  # a former process may have left some
@@ -476,14 +477,6 @@ class SteppedLog(Generic[C, Tx]):
             yield tail, unindexed, _earlier(last, state.end)
         if first is None or first < state.indexed:
             yield entries, first, _earlier(last, state.indexed)
-
-    async def find_event(
-        self, instance: str, event_id: str, *, without_global: bool = False
-    ) -> EventReport | None:
-        find = partial(
-            self._sql.find_event, instance=instance, event_id=event_id, without_global=without_global
-        )
-        return await self._lists.run(find)
 
     async def enforce_limit(self, limit: int) -> tuple[int, int]:
         """Reduce the oldest unwanted events of the instances that hold most to their ids until all fit.

@@ -74,6 +74,11 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         self.wait_settle_capacity = self._commits.wait_settle_capacity
         self.flush = self._commits.flush
         self.subscribe = self._commits.subscribe
+        self.read_lane = self._lanes.bound(self._sql.read_lane)
+        self.last_attempt = self._lanes.bound(self._sql.last_attempt)
+        self.pending_lanes = self._background.bound(self._sql.pending_lanes)
+        self.pending_counts = self._background.bound(self._sql.pending_counts)
+        self.count_pending = self._background.bound(self._sql.count_pending)
 
     @abstractmethod
     def _new_events(self, appends: Sequence[Append], now: float) -> list[AppendedEvent]:
@@ -92,30 +97,6 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         job.version, job.epoch = self._known_version and self._known_version(), epoch
         self._commits.append_nowait(job)
         return job.wait_finished()
-
-    async def read_lane(
-        self,
-        lane: str,
-        after: Position,
-        limit: int,
-        size: int | None = None,
-        before: Position | None = None,
-    ) -> Page:
-        return await self._lanes.run(
-            partial(self._sql.read_lane, lane=lane, after=after, limit=limit, size=size, before=before)
-        )
-
-    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
-        return await self._background.run(partial(self._sql.pending_lanes, registration=registration))
-
-    async def pending_counts(self) -> PendingChange:
-        return await self._background.run(self._sql.pending_counts)
-
-    async def count_pending(self, lane: str) -> int:
-        return await self._background.run(partial(self._sql.count_pending, lane=lane))
-
-    async def last_attempt(self, seq: int) -> Attempt | None:
-        return await self._lanes.run(partial(self._sql.last_attempt, seq=seq))
 
     async def generation(self) -> str:
         return (await self._lanes.run(read_generations)).current

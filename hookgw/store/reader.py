@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import trio
 
@@ -18,6 +18,7 @@ C = TypeVar("C")
 """A connection of an engine, as its statements use it."""
 C_contra = TypeVar("C_contra", contravariant=True)
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class ConnectionReader(ABC, Generic[C]):
@@ -51,6 +52,14 @@ class ConnectionReader(ABC, Generic[C]):
         await in_task()
         with self._failures.noted(self._is_unreadable):
             return await self._threads.run(partial(self._lend, function), limiter=self._limiter)
+
+    def bound(self, statement: Callable[Concatenate[C, P], T]) -> Callable[P, Coroutine[Any, Any, T]]:
+        """Return a statement as an async function, which runs it on one of the connections."""
+
+        def read(*given: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
+            return self.run(lambda connection: statement(connection, *given, **named))
+
+        return read
 
     def _take(self) -> Any:
         return self._free.pop()  # there is one: the limiter lets in as many calls as connections

@@ -234,7 +234,7 @@ def _search(
 
 
 def find_event(
-    connection: Connection, instance: str, event_id: str, *, without_global: bool
+    connection: Connection, instance: str, event_id: str, *, without_global: bool = False
 ) -> EventReport | None:
     number = instance_number(connection, instance)
     if number is None:

@@ -308,7 +308,7 @@ def _search(
 
 
 def find_event(
-    connection: sqlite3.Connection, instance: str, event_id: str, *, without_global: bool
+    connection: sqlite3.Connection, instance: str, event_id: str, *, without_global: bool = False
 ) -> EventReport | None:
     row = connection.execute(_EVENT, {"id": event_id, "instance": of_instance(instance)}).fetchone()
     if row is None:
