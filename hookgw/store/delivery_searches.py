@@ -15,8 +15,8 @@ from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import CancelQuery, ReplayQuery
 
 Now = TypeVar("Now")
-Now_co = TypeVar("Now_co", covariant=True)
 """What an engine calls a moment."""
+Now_co = TypeVar("Now_co", covariant=True)
 Found = TypeVar("Found", bound=Mapping[int, Any])
 Found_co = TypeVar("Found_co", bound=Mapping[int, Any], covariant=True)
 """Deliveries that are to be sent again, as the search of an engine gives them."""

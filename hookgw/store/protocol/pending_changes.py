@@ -192,9 +192,9 @@ class PendingChanges(Protocol):
         """Make the next finished deliveries of a replay pending again, in their original order.
 
         Args:
-            rules: of the registrations that take bounds, by id. Deliveries to others are left alone.
+            rules: of the registrations that take part, by id. Deliveries to others are left alone.
             cursor: ``None`` for the first step, then what the step before returned. The first step fixes
-                the newest delivery that takes bounds, so that a replay ends.
+                the newest delivery that takes part, so that a replay ends.
             count, size: the most deliveries, and the most payload bytes unless the first delivery alone has
                 more. The engine bounds a step, too. With a count of 0, a first step only fixes its newest
                 delivery.
