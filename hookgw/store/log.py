@@ -33,6 +33,7 @@ from hookgw.records.sentences import CURSOR_OF_PAGE
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.dialects import Dialect
 from hookgw.store.generations import Generations
 from hookgw.store.persons import Person, names_person, person
 from hookgw.store.reader import C, C_contra, ConnectionReader
@@ -171,11 +172,12 @@ class Sought(msgspec.Struct, frozen=True):
         """Whether entries say of most events whether they match."""
         return bool(self.chat or self.sender or self.message)
 
-    def conditions(self) -> Iterator[tuple[str, list[int]]]:
-        """Yield the columns of entries that must have one of some values."""
+    def conditions(self) -> Iterator[str]:
+        """Yield the conditions on the columns of an entry ``l``."""
         for column, names in (("chat", self.chat), ("sender", self.sender), ("message", self.message)):
             if names:
-                yield column, [SEVERAL, *(hash_of((name,)) for name in names)]
+                hashes = [SEVERAL, *(hash_of((name,)) for name in names)]
+                yield f"l.{column} IN ({', '.join(map(str, hashes))})"
 
     def concerns(self, data: bytes, account: str | None) -> bool:
         """Return whether a payload is about what is sought."""
@@ -207,6 +209,25 @@ class LogSearch(msgspec.Struct, frozen=True):
     until: Place | None
     rows: int
     wanted: int
+
+    def conditions(self, dialect: Dialect) -> tuple[list[str], list[str], dict[str, Any]]:
+        """Return the conditions on an entry or event ``l``, those that look at its event, and all values."""
+        limits, moments = searches.in_time(self.query, dialect.mark.format("{}_time"), "l.accepted_at")
+        given: dict[str, Any] = {f"{name}_time": moment for name, moment in moments.items()}
+        given |= {"rows": self.rows, "wanted": self.wanted, "bytes": searches.EVENT_BYTES}
+        if self.query.kinds:
+            limits.append(dialect.among.format("l.kind", "kinds"))
+            given["kinds"] = dialect.array(self.query.kinds)
+        payload = []
+        if self.query.seeks_delivery:  # before the payload, which takes longer
+            condition, values = dialect.has_delivery(self.query)
+            payload.append(condition)
+            given |= values
+        for place, texts in enumerate(self.sought.texts):
+            names = [f"text{place}_{number}" for number in range(len(texts))]
+            given |= zip(names, texts, strict=True)
+            payload.append(f"({' OR '.join(dialect.contains.format(name) for name in names)})")
+        return limits, payload or ["true"], given
 
 
 class LogStatements(Protocol[C_contra, Tx_contra]):

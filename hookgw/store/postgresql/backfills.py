@@ -25,6 +25,7 @@ from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.postgresql.append import position
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.repartition import newest_rules
+from hookgw.store.postgresql.selection import DIALECT
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
@@ -112,8 +113,8 @@ def look(
     times, given = in_time(query, "%({})s", "e.accepted_at")
     conditions = [_IS_KEPT, "e.seq <= %(newest)s", *times]
     if query.kinds:
-        conditions.append("e.kind = ANY(%(kinds)s)")
-        given["kinds"] = [sought(kind) for kind in query.kinds]
+        conditions.append(DIALECT.among.format("e.kind", "kinds"))
+        given["kinds"] = DIALECT.array(query.kinds)
     indexed: Place = one_row(connection, _INDEXED)[:2]
     wanted = " AND ".join([*conditions, _HAS_NONE])
     given |= _given(query, reserved, instance) | {"newest": newest_of(reserved)}

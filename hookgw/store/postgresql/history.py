@@ -31,7 +31,7 @@ from hookgw.store.postgresql.event_ids import remembered_by_instance as remember
 from hookgw.store.postgresql.event_ids import remembered_bytes as remembered_bytes
 from hookgw.store.postgresql.lookups import count_rows, instance_number, one_row, sought
 from hookgw.store.postgresql.removal import Removed, remove
-from hookgw.store.postgresql.selection import IS_LISTED, conditions_of
+from hookgw.store.postgresql.selection import DIALECT, IS_LISTED
 from hookgw.store.postgresql.selection import look_at_payloads as look_at_payloads
 from hookgw.store.postgresql.tally import newest as newest
 from hookgw.store.postgresql.tally import tally as tally
@@ -135,7 +135,7 @@ def search_deliveries(
         "rows": rows,
         "wanted": wanted,
     }
-    conditions, values = conditions_of(query, query.registrations)
+    conditions, values = DIALECT.conditions_of(query, query.registrations)
     given |= values | {"first": query.failed_since or 0}
     if query.instance is not None:
         given["instance"] = instance_number(connection, query.instance)

@@ -8,8 +8,7 @@ what is written at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from psycopg import Connection
 
@@ -24,7 +23,7 @@ from hookgw.store.postgresql.event_ids import keep_ids
 from hookgw.store.postgresql.history import summaries
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.schema import SETTLED
-from hookgw.store.postgresql.selection import has_delivery
+from hookgw.store.postgresql.selection import DIALECT
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
 
@@ -165,10 +164,7 @@ def add_run(transaction: Transaction, run: Run) -> None:
 def search_entries(connection: Connection, search: LogSearch) -> LogPart:
     if search.query.instance is None:
         return search_tail(connection, search)
-    hashes = [
-        f"l.{column} IN ({', '.join(map(str, values))})" for column, values in search.sought.conditions()
-    ]
-    return _search(connection, search, _ENTRIES, hashes)
+    return _search(connection, search, _ENTRIES, search.sought.conditions())
 
 
 def search_tail(connection: Connection, search: LogSearch) -> LogPart:
@@ -176,46 +172,19 @@ def search_tail(connection: Connection, search: LogSearch) -> LogPart:
     return _search(connection, search, _TAIL, [] if is_all else ["l.instance = ANY(%(numbers)s)"])
 
 
-def _search(
-    connection: Connection, search: LogSearch, source: str, conditions: Sequence[str] = ()
-) -> LogPart:
+def _search(connection: Connection, search: LogSearch, source: str, conditions: Iterable[str]) -> LogPart:
     started = time.perf_counter()
     query = search.query
     numbers = _numbers(connection, query)
     if numbers == []:
         return LogPart([], None, time.perf_counter() - started)
-    limits, moments = searches.in_time(query, "%({}_time)s", "l.accepted_at")
-    after_xid, after = search.after or (-searches.LAST, -1)
-    until_xid, until = search.until or (searches.LAST, searches.LAST)
-    given: dict[str, Any] = {
-        "instance": numbers[0] if numbers else None,
-        "numbers": numbers,
-        "after_xid": after_xid,
-        "after": after,
-        "until_xid": until_xid,
-        "until": until,
-        "rows": search.rows,
-        "wanted": search.wanted,
-        "bytes": searches.EVENT_BYTES,
-        "kinds": [sought(kind) for kind in query.kinds],
-        **{f"{name}_time": moment for name, moment in moments.items()},
-    }
-    payload = []
-    if query.seeks_delivery:  # before the payload, which takes longer
-        condition, values = has_delivery(query)
-        payload.append(condition)
-        given |= values
-    for place, texts in enumerate(search.sought.texts):
-        names = [f"text{place}_{number}" for number in range(len(texts))]
-        given |= zip(names, texts, strict=True)
-        payload.append(f"({' OR '.join(f'position(%({name})s::bytea IN data) > 0' for name in names)})")
-    if query.kinds:
-        limits.append("l.kind = ANY(%(kinds)s)")
+    limits, payload, given = search.conditions(DIALECT)
+    given |= {"instance": numbers[0] if numbers else None, "numbers": numbers}
+    given["after_xid"], given["after"] = search.after or (-searches.LAST, -1)
+    given["until_xid"], given["until"] = search.until or (searches.LAST, searches.LAST)
     order, reverse = ("ASC", "DESC") if query.is_oldest_first else ("DESC", "ASC")
     source = source.format(conditions=" AND ".join(["true", *conditions, *limits]), order=order)
-    statement = _SEARCH.format(
-        source=source, payload=" AND ".join(payload or ["true"]), order=order, reverse=reverse
-    )
+    statement = _SEARCH.format(source=source, payload=" AND ".join(payload), order=order, reverse=reverse)
     looked_at, chosen, last, seqs = one_row(connection, statement, given)
     page = connection.execute(_PAYLOADS, (seqs,)).fetchall() if seqs else []
     behind, searched, is_end = (0, 0), None, looked_at < search.rows

@@ -11,11 +11,12 @@ from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.delivery_searches import Bounds
+from hookgw.store.dialects import Dialect
 from hookgw.store.persons import names_person, person
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
-from hookgw.store.records import CancelQuery, EventQuery, ReplayQuery, micros
-from hookgw.store.searches import Looked, in_time, spellings
+from hookgw.store.records import CancelQuery, ReplayQuery
+from hookgw.store.searches import Looked, spellings
 
 # Registrations of the configuration, present and past, by the beginning of their ids.
 IS_LISTED = f"left(registration, {len(GLOBAL_ID_PREFIX)}) <> '{GLOBAL_ID_PREFIX}'"
@@ -25,6 +26,17 @@ _HAS_ERROR = """(strpos(coalesce(reason, ''), %(error)s) > 0 OR EXISTS (
     AND (strpos(coalesce(a.error, ''), %(error)s) > 0 OR strpos(a.answer, %(error)s) > 0)))"""
 _HAS_STATUS = """EXISTS (SELECT FROM attempts a WHERE a.delivery = seq AND a.number = attempts
     AND a.status BETWEEN %(least_status)s AND %(most_status)s)"""
+DIALECT = Dialect(
+    mark="%({})s",
+    among="{} = ANY(%({})s)",
+    contains="position(%({})s::bytea IN data) > 0",
+    array=lambda texts: [sought(text) for text in texts],
+    text=sought,
+    is_listed=IS_LISTED,
+    has_status=_HAS_STATUS,
+    has_error=_HAS_ERROR,
+    deliveries="deliveries WHERE event = events.seq",
+)
 # By the whole key of an index; see history.py.
 _OF_STATE = """state <> 'delivered' AND (instance, state, seq) > (%(instance)s, '{state}', %(after)s)
     AND (instance, state, seq) <= (%(instance)s, '{state}', %(newest)s) ORDER BY instance, state, seq"""
@@ -47,34 +59,6 @@ _LOOK = """
 _COUNT = "SELECT registration, count(*) FROM deliveries WHERE seq = ANY(%s) GROUP BY registration"
 
 
-def conditions_of(
-    query: DeliverySelection, registrations: Collection[str] | None
-) -> tuple[list[str], dict[str, Any]]:
-    """Return the conditions on ``deliveries`` but for the state, the dearest last, and their values."""
-    conditions, given = in_time(query, "%({})s")
-    if query.failed_since is not None:
-        conditions.append("seq >= %(failed_since)s")
-        given["failed_since"] = query.failed_since
-    if query.kinds:
-        conditions.append("kind = ANY(%(kinds)s)")
-        given["kinds"] = [sought(kind) for kind in query.kinds]
-    if query.finished_since is not None:
-        conditions.append("finished_at >= %(finished)s")
-        given["finished"] = micros(query.finished_since)
-    if registrations is not None:
-        conditions.append("registration = ANY(%(registrations)s)")
-        given["registrations"] = [sought(one) for one in registrations]
-    if query.without_global:
-        conditions.append(IS_LISTED)
-    if query.status is not None:
-        conditions.append(_HAS_STATUS)
-        given["least_status"], given["most_status"] = query.status
-    if query.error is not None:
-        conditions.append(_HAS_ERROR)
-        given["error"] = sought(query.error)
-    return conditions or ["true"], given
-
-
 def search(
     connection: Connection,
     source: str,
@@ -93,7 +77,7 @@ def search(
     number = instance_number(connection, query.instance)
     if number is None:
         return [], None
-    conditions, given = conditions_of(query, registrations)
+    conditions, given = DIALECT.conditions_of(query, registrations)
     given |= bounds._asdict() | bounds.now.given() | values | {"instance": number}
     statement = f"""
         WITH looked_at AS MATERIALIZED (
@@ -105,18 +89,6 @@ def search(
         FROM looked_at"""  # noqa: S608 - only the texts above are in it
     count, last, found = one_row(connection, statement, given)
     return found, bounds.end(found, count, last)
-
-
-def has_delivery(query: EventQuery) -> tuple[str, dict[str, Any]]:
-    """Return the condition that an event has a delivery that is sought, and its values."""
-    selection = query.delivery or DeliverySelection()
-    conditions, given = conditions_of(selection, query.registrations)
-    if selection.state is not None:
-        conditions.insert(0, "state = %(state)s")
-        given["state"] = selection.state
-    # A subquery has names of its own: those of deliveries hide the event's.
-    found = f"SELECT FROM deliveries WHERE event = events.seq AND {' AND '.join(conditions)}"
-    return f"EXISTS ({found})", given
 
 
 def look_at_payloads(connection: Connection, query: DeliverySelection, seqs: Collection[int]) -> Looked:

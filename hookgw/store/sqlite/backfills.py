@@ -26,6 +26,7 @@ from hookgw.store.searches import LAST, in_time
 from hookgw.store.sqlite.bulk import Bulk, as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.requeue import REQUEUE
+from hookgw.store.sqlite.selection import DIALECT
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
 from hookgw.store.sqlite.settle import weight
 from hookgw.store.sqlite.transaction import Transaction
@@ -102,10 +103,8 @@ def look(
     times, given = in_time(query, ":{}", "e.accepted_at")
     conditions = [_IS_KEPT, *times]
     if query.kinds:
-        conditions.append(
-            "e.kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
-        )
-        given["kinds"] = as_json(query.kinds)
+        conditions.append(DIALECT.among.format("e.kind", "kinds"))
+        given["kinds"] = DIALECT.array(query.kinds)
     wanted = " AND ".join([*conditions, _HAS_NONE])
     newest = newest_of(reserved)
     given |= _given(query, reserved)

@@ -26,7 +26,7 @@ from hookgw.store.sqlite.event_ids import remembered_by_instance as remembered_b
 from hookgw.store.sqlite.event_ids import remembered_bytes as remembered_bytes
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
-from hookgw.store.sqlite.selection import IS_LISTED, conditions_of
+from hookgw.store.sqlite.selection import DIALECT, IS_LISTED
 from hookgw.store.sqlite.selection import look_at_payloads as look_at_payloads
 from hookgw.store.sqlite.settle import remove
 from hookgw.store.sqlite.tally import newest as newest
@@ -149,7 +149,7 @@ def search_deliveries(
         "rows": rows,
         "wanted": wanted,
     }
-    conditions, values = conditions_of(query, query.registrations)
+    conditions, values = DIALECT.conditions_of(query, query.registrations)
     given |= values
     state = None if query.state is None else DeliveryState(query.state)
     source = "deliveries NOT INDEXED WHERE"

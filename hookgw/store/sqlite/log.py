@@ -9,7 +9,7 @@ import json
 import sqlite3
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -35,7 +35,7 @@ from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.history import SUMMARIES, delivery_rows_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.recent_events import RecentEvents
-from hookgw.store.sqlite.selection import has_delivery
+from hookgw.store.sqlite.selection import DIALECT
 from hookgw.store.sqlite.transaction import Transaction
 
 _STATE = """SELECT generation, (SELECT max(at) FROM log_begins WHERE instance = 0 OR {ours}),
@@ -243,10 +243,7 @@ def search_entries(connection: sqlite3.Connection, search: LogSearch) -> LogPart
         times += " AND r.until >= :since_time"
     if query.until is not None:
         times += " AND r.since < :until_time"
-    hashes = [
-        f"l.{column} IN ({', '.join(map(str, values))})" for column, values in search.sought.conditions()
-    ]
-    return _search(connection, search, _ENTRIES, hashes, times)
+    return _search(connection, search, _ENTRIES, search.sought.conditions(), times)
 
 
 def search_tail(connection: sqlite3.Connection, search: LogSearch) -> LogPart:
@@ -257,41 +254,18 @@ def _search(
     connection: sqlite3.Connection,
     search: LogSearch,
     source: str,
-    conditions: Sequence[str] = (),
+    conditions: Iterable[str],
     times: str = "",
 ) -> LogPart:
     started = time.perf_counter()
     query, sought = search.query, search.sought
-    limits, moments = searches.in_time(query, ":{}_time", "l.accepted_at")
-    given: dict[str, Any] = {
-        **_instances(query)[1],
-        "last": searches.LAST,
-        "after": -1 if search.after is None else search.after[1],
-        "until": searches.LAST if search.until is None else search.until[1],
-        "rows": search.rows,
-        "wanted": search.wanted,
-        "bytes": searches.EVENT_BYTES,
-        "kinds": json.dumps(query.kinds),
-        **{f"{name}_time": moment for name, moment in moments.items()},
-    }
-    payload = []
-    if query.seeks_delivery:  # before the payload, which takes longer
-        condition, values = has_delivery(query)
-        payload.append(condition)
-        given |= values
-    for place, texts in enumerate(sought.texts):
-        names = [f"text{place}_{number}" for number in range(len(texts))]
-        given |= zip(names, texts, strict=True)
-        payload.append(f"({' OR '.join(f'instr(e.data, :{name})' for name in names)})")
-    if query.kinds:
-        limits.append(
-            "l.kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
-        )
+    limits, payload, given = search.conditions(DIALECT)
+    given |= _instances(query)[1] | {"last": searches.LAST}
+    given["after"] = -1 if search.after is None else search.after[1]
+    given["until"] = searches.LAST if search.until is None else search.until[1]
     order, reverse = ("ASC", "DESC") if query.is_oldest_first else ("DESC", "ASC")
     source = source.format(conditions=" AND ".join(["1", *conditions, *limits]), times=times, order=order)
-    statement = _SEARCH.format(
-        source=source, payload=" AND ".join(payload or ["1"]), order=order, reverse=reverse
-    )
+    statement = _SEARCH.format(source=source, payload=" AND ".join(payload), order=order, reverse=reverse)
     looked_at, chosen, last, lines = connection.execute(statement, given).fetchone()
     page = _events_of(lines)
     behind, searched = (0, None) if last is None else _pair_of(last)

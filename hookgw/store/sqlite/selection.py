@@ -12,9 +12,10 @@ from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.delivery_searches import Bounds
+from hookgw.store.dialects import Dialect
 from hookgw.store.persons import IDS, person
-from hookgw.store.records import CancelQuery, EventQuery, ReplayQuery, micros
-from hookgw.store.searches import Looked, in_time, spellings
+from hookgw.store.records import CancelQuery, ReplayQuery
+from hookgw.store.searches import Looked, spellings
 from hookgw.store.sqlite.bulk import as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 
@@ -47,7 +48,17 @@ NAMES_PERSON = f"""(instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:es
                 AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.atom GLOB value)))
     ELSE instr(e.data, CAST(:part AS BLOB)) END"""  # noqa: S608 - only names of members are in it
 """SQL: whether the payload of an event ``e`` names a person; with :func:`given_of_person`."""
-_NAMED = "{} IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:{})))"
+DIALECT = Dialect(
+    mark=":{}",
+    among="{} IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:{})))",
+    contains="instr(e.data, :{})",
+    array=as_json,
+    text=str,
+    is_listed=IS_LISTED,
+    has_status=_HAS_STATUS,
+    has_error=_HAS_ERROR,
+    deliveries="deliveries INDEXED BY deliveries_of_event WHERE event = e.seq",
+)
 _LOOK = """
     WITH asked AS (
         SELECT d.seq AS seq, d.event AS event, d.size AS size, j.key AS place
@@ -77,36 +88,6 @@ def given_of_person(value: str) -> dict[str, Any]:
     }
 
 
-def conditions_of(
-    query: DeliverySelection, registrations: Collection[str] | None
-) -> tuple[list[str], dict[str, Any]]:
-    """Return the conditions on ``deliveries`` but for the state, the dearest last, and their values."""
-    # What the indexes have comes first: the row itself is read only if that matches.
-    conditions, given = in_time(query, ":{}")
-    if query.failed_since is not None:
-        conditions.append("seq >= :failed_since")
-        given["failed_since"] = query.failed_since
-    if query.kinds:
-        conditions.append(_NAMED.format("kind", "kinds"))
-        given["kinds"] = as_json(query.kinds)
-    if query.finished_since is not None:
-        conditions.append("finished_at >= :finished")
-        given["finished"] = micros(query.finished_since)
-    if registrations is not None:
-        conditions.append(_NAMED.format("registration", "registrations"))
-        given["registrations"] = as_json(registrations)
-    if query.without_global:
-        conditions.append(IS_LISTED)
-        given["without_global"] = True
-    if query.status is not None:
-        conditions.append(_HAS_STATUS)
-        given["least_status"], given["most_status"] = query.status
-    if query.error is not None:
-        conditions.append(_HAS_ERROR)
-        given["error"] = query.error
-    return conditions or ["1"], given
-
-
 def search(
     connection: sqlite3.Connection,
     source: str,
@@ -127,7 +108,7 @@ def search(
     Returns:
         How many were looked at, the last of these, and ``found``.
     """
-    conditions, given = conditions_of(query, registrations)
+    conditions, given = DIALECT.conditions_of(query, registrations)
     given |= bounds._asdict() | values | {"instance": of_instance(query.instance)}
     statement = f"""
         WITH looked_at AS MATERIALIZED (
@@ -140,21 +121,6 @@ def search(
         SELECT (SELECT count(*) FROM looked_at), (SELECT max(seq) FROM looked_at), (SELECT {found})"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
     return count, last, lines
-
-
-def has_delivery(query: EventQuery) -> tuple[str, dict[str, Any]]:
-    """Return the condition that an event ``e`` has a delivery that is sought, and its values."""
-    selection = query.delivery or DeliverySelection()
-    conditions, given = conditions_of(selection, query.registrations)
-    if selection.state is not None:
-        conditions.insert(0, "state = :state")
-        given["state"] = selection.state
-    # A subquery has names of its own: those of deliveries hide the event's.
-    return (
-        f"""EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_of_event
-            WHERE event = e.seq AND {" AND ".join(conditions)})""",  # noqa: S608 - only the texts above are in it
-        given,
-    )
 
 
 def look_at_payloads(
