@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
@@ -547,6 +548,9 @@ class InstanceService(Collaborator):
                 results.append(outcome.Value(await change(name, instance.id)))
             except HookgwError as error:
                 results.append(outcome.Error(error))
+                ended.set()
+                with suppress(HookgwError):  # hookgw is shutting down
+                    await self._begin_anew(name, instance.id)
             finally:
                 ended.set()
 
@@ -555,6 +559,13 @@ class InstanceService(Collaborator):
         if not results:
             raise Unavailable(CUT_OFF())
         return results[0].unwrap()
+
+    @completes
+    async def _begin_anew(self, name: str, instance_id: str) -> None:
+        """Restart a connector that has prepared its end, if it runs: it would hear of nothing any more."""
+        async with self._registry.changing_existing(name, instance_id=instance_id) as instance:
+            if self._connectors.is_running(name):
+                await self._connectors.restart(instance)
 
     def _with_connector(self, name: str) -> Instance:
         instance = self._registry.instance(name)

@@ -374,9 +374,30 @@ async def test_a_client_that_leaves_while_the_network_is_told_stops_nothing(
                 await until(kit, lambda: instances.find("shop") is None)
             case "logout":
                 await until(kit, lambda: not instances.get("shop").connected)
+                await instances.change_tags("shop", {})  # after the logout: it holds the instance
                 assert not network.is_running("shop")
             case _:
                 await until(kit, lambda: network.runs == 2)
+
+
+@pytest.mark.parametrize("change", ["delete", "logout"])
+async def test_an_account_whose_end_the_disk_refuses_begins_anew(
+    tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connector has taken its webhook away by then: no event came any more."""
+    network = SlowNetwork()
+    network.may_end.set()
+    async with open_kit(tmp_path, plugins={"fake": network}) as kit:
+        instances = kit.gateway.instances
+        await instances.create("shop", integration="fake")
+        await instances.connect("shop")
+        with monkeypatch.context() as patches:
+            patches.setattr(kit.gateway.store, "put_instance", refuse)
+            with pytest.raises(StorageUnavailable):
+                await getattr(instances, change)("shop")
+            await until(kit, lambda: network.runs == 2)
+        assert network.is_running("shop")
+        assert instances.get("shop").connected
 
 
 async def problems_of(kit: GatewayKit) -> list[str]:
