@@ -328,6 +328,15 @@ SCHEMES: Mapping[str, Scheme] = {
         payload="payload",
         challenge=_slack_challenge,
     ),
+    "chatwoot": Scheme(
+        header="x-chatwoot-signature",
+        encoding="hex",
+        signed="{time}.{body}",
+        prefix="sha256=",
+        time="x-chatwoot-timestamp",
+        tolerance=300,
+        event_id=f"{HEADER}x-chatwoot-delivery",
+    ),
     "discord": Scheme(
         header="x-signature-ed25519",
         algorithm="ed25519",

@@ -146,6 +146,15 @@ def _public(seed: bytes) -> str:
     return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw().hex()
 
 
+def _chatwoot(body: bytes, secret: str, at: int) -> tuple[Mapping[str, str], str]:
+    headers = {
+        "x-chatwoot-signature": f"sha256={_mac(secret, b'%d.%b' % (at, body)).hex()}",
+        "x-chatwoot-timestamp": str(at),
+        "x-chatwoot-delivery": "7d2a9a3e-3f0e-4c6b-9a55-1f7a3a1f6c0d",
+    }
+    return headers, ""
+
+
 def _twilio(body: bytes, secret: str, at: int) -> tuple[Mapping[str, str], str]:
     fields = sorted(parse_qsl(body.decode(), keep_blank_values=True))
     content = URL + "?from=twilio" + "".join(name + value for name, value in fields)
@@ -176,6 +185,7 @@ SENDERS = {
     "woocommerce": Sender(_woocommerce, 0),
     "mercadopago": Sender(_mercadopago, 3600),
     "slack": Sender(_slack, 300),
+    "chatwoot": Sender(_chatwoot, 300),
     "discord": Sender(_discord, 900, secret=_public(_SEEDS["first"]), other_secret=_public(_SEEDS["second"])),
     "twilio": Sender(
         _twilio, 0, body=b"event=CALL&From=%2B5511988887777&Body=Bom+dia%21&NumMedia=0&Body=2&Empty="
