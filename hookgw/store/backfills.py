@@ -86,50 +86,58 @@ class MissedEvent(NamedTuple):
         return self.place[1]
 
 
+class MissedSearch(NamedTuple):
+    """What a search looks at. The conditions on payloads are not checked.
+
+    Attributes:
+        reserved: tells dead letters of before a backfill from its own; ``None`` if there is none yet.
+        after: only events behind this place.
+        limit: the most events to return.
+        rows: the most events to look at.
+    """
+
+    query: BackfillQuery
+    reserved: Reserved | None
+    after: Place
+    limit: int
+    rows: int
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest event that the search looks at."""
+        return LAST if self.reserved is None else self.reserved.newest
+
+
+class Making(NamedTuple):
+    """A step that makes deliveries of missed events.
+
+    Attributes:
+        first_number: the number of the first event in this backfill; the next ones follow, also those of
+            events that are skipped. See ``_first_number`` of :class:`SteppedBackfills`.
+        at: the time from which their age counts.
+    """
+
+    query: BackfillQuery
+    rule: LaneRule
+    reserved: Reserved
+    found: Sequence[MissedEvent]
+    first_number: int
+    at: float
+
+
 class BackfillStatements(Protocol[C_contra, Tx_contra]):
     """What an engine brings, as a module."""
 
-    def look(
-        self,
-        connection: C_contra,
-        query: BackfillQuery,
-        reserved: Reserved | None,
-        *,
-        after: Place,
-        limit: int,
-        rows: int,
-    ) -> tuple[list[MissedEvent], Place | None]:
-        """Find missed events behind a place, at most ``limit``, looking at ``rows`` events at most.
-
-        ``reserved`` tells dead letters of before a backfill from its own; ``None`` if there is none yet. The
-        conditions on payloads are not checked.
-
-        Returns:
-            The events in order, and behind which place the search goes on; ``None`` at the end.
-        """
+    def look(self, connection: C_contra, search: MissedSearch) -> tuple[list[MissedEvent], Place | None]:
+        """Return missed events in order, and behind which place the search goes on; ``None`` at the end."""
 
     def read_events(
         self, connection: C_contra, instance: str, seqs: Sequence[int]
     ) -> Iterator[tuple[int, Event]]:
         """Read some events with their payloads, in any order. Those that are gone are left out."""
 
-    def make(
-        self,
-        transaction: Tx_contra,
-        query: BackfillQuery,
-        rule: LaneRule,
-        reserved: Reserved,
-        found: Sequence[MissedEvent],
-        first_number: int,
-        at: float,
-    ) -> int:
-        """Make deliveries of missed events, unless there are some by now; return how many.
-
-        Args:
-            first_number: the number of the first event in this backfill; the next ones follow, also those of
-                events that are skipped. See ``_first_number`` of :class:`SteppedBackfills`.
-            at: the time from which their age counts.
-        """
+    def make(self, transaction: Tx_contra, step: Making) -> int:
+        """Make deliveries of missed events, unless there are some by now; return how many."""
 
 
 @dataclass(eq=False, repr=False)
@@ -225,7 +233,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
             if stored is not None and stored.cursor != job.cursor:
                 # The step is done already, and its answer was lost. Positions are counted from its cursor.
                 return JobStep(stored.done - job.done, stored.cursor)
-            made = self._sql.make(transaction, query, rule, reserved, found, first_number, at)
+            made = self._sql.make(transaction, Making(query, rule, reserved, found, first_number, at))
             advanced = job.advanced(made, cursor)
             self._records.write_job(transaction, advanced if cursor else advanced.ended(at))
             return JobStep(made, cursor)
@@ -240,9 +248,8 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         ]
 
         def find(connection: C) -> tuple[list[MissedEvent], Place | None]:
-            found, last = self._sql.look(
-                connection, query, reserved, after=after, limit=limit, rows=steps.SEARCH_ROWS
-            )
+            search = MissedSearch(query, reserved, after, limit, steps.SEARCH_ROWS)
+            found, last = self._sql.look(connection, search)
             if filters:
                 meets = set()  # all conditions: the lane asks the same of them
                 seqs = iter([one.seq for one in found])
@@ -254,11 +261,6 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
             return found, last
 
         return await self._reader.run(find)
-
-
-def newest_of(reserved: Reserved | None) -> int:
-    """Return the number of the newest event that a search looks at."""
-    return LAST if reserved is None else reserved.newest
 
 
 def _cursor(place: Place, made: int) -> str:

@@ -49,7 +49,16 @@ class Bounds(NamedTuple, Generic[Now_co]):
         return None if looked_at < self.rows else last
 
 
-class SearchStatements(Protocol[C_contra, Now_contra, Found_co]):
+class PayloadStatements(Protocol[C_contra]):
+    """What an engine brings to look at payloads."""
+
+    def look_at_payloads(
+        self, connection: C_contra, query: DeliverySelection, seqs: Collection[int]
+    ) -> searches.Looked:
+        """Look at the payloads of deliveries, in their order; bounded by their bytes."""
+
+
+class SearchStatements(PayloadStatements[C_contra], Protocol[C_contra, Now_contra, Found_co]):
     """What an engine brings, as a module; see :class:`hookgw.store.steps.PendingStatements`."""
 
     def find_pending(
@@ -74,11 +83,6 @@ class SearchStatements(Protocol[C_contra, Now_contra, Found_co]):
         They go to registrations that have a rule, and have up to ``size`` bytes of payload, unless the first
         one alone has more.
         """
-
-    def look_at_payloads(
-        self, connection: C_contra, query: DeliverySelection, seqs: Collection[int]
-    ) -> searches.Looked:
-        """Look at the payloads of deliveries, in their order; bounded by their bytes."""
 
     def count_by_registration(self, connection: C_contra, seqs: Collection[int]) -> dict[str, int]:
         """Return how many of these deliveries go to each registration."""

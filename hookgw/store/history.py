@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Generic, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol
 
 import trio
 
@@ -18,11 +18,11 @@ from hookgw.concurrency.clock import Clock
 from hookgw.fair.excess import Excess
 from hookgw.kernel.errors import Invalid
 from hookgw.records.deliveries import parse_delivery_id
-from hookgw.records.selection import DeliverySelection
 from hookgw.records.sentences import CURSOR_OF_PAGE
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.delivery_searches import PayloadStatements
 from hookgw.store.holdings import BEFORE_ALL, Counted, HistoryExcess, Oldest, measure
 from hookgw.store.log import SteppedLog
 from hookgw.store.reader import C, C_contra, ConnectionReader
@@ -34,6 +34,7 @@ from hookgw.store.records import (
     DeliverySummary,
     MinuteTally,
     Tally,
+    micros,
 )
 
 # Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
@@ -58,7 +59,7 @@ class Forgotten(NamedTuple):
     last: int
 
 
-class HistoryStatements(Protocol[C_contra, Tx_contra]):
+class HistoryStatements(PayloadStatements[C_contra], Protocol[C_contra, Tx_contra]):
     """What an engine brings, as a module. Times are in seconds since the epoch."""
 
     def search_deliveries(
@@ -79,11 +80,6 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
             now: the time.
         """
 
-    def look_at_payloads(
-        self, connection: C_contra, query: DeliverySelection, seqs: Collection[int]
-    ) -> searches.Looked:
-        """Look at the payloads of deliveries, in their order; bounded by their bytes."""
-
     def find_delivery(
         self, connection: C_contra, instance: str, name: str, *, without_global: bool = False
     ) -> DeliveryReport | None: ...
@@ -95,15 +91,18 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
     def instances_of_event(self, connection: C_contra, event_id: str, most: int) -> list[str]: ...
 
     def tally(
-        self,
-        connection: C_contra,
-        instance: str,
-        *,
-        since: float,
-        without_global: bool,
-        former: searches.TallyPart,
-    ) -> searches.TallyPart:
-        """Count the part behind another one, of :data:`~hookgw.store.searches.TALLY_ROWS` deliveries."""
+        self, connection: C_contra, instance: str, given: Mapping[str, Any]
+    ) -> tuple[int, int | None, int | None, int | None, Sequence[Sequence[int]]]:
+        """Count an instance's deliveries, from the newest on.
+
+        Args:
+            given: the most ``rows``, only those with numbers below ``before``, and of events since ``since``
+                in microseconds; ``without_global`` and the ``event`` that is counted already.
+
+        Returns:
+            The number of deliveries that were looked at, the lowest number and time among them, the lowest
+            event among those that count, and for each minute its number and the counts of a tally.
+        """
 
     def newest(self, connection: C_contra, instances: Collection[str]) -> dict[str, float]: ...
 
@@ -216,7 +215,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
             search = partial(
                 self._sql.search_deliveries, query=query, before=before, rows=rows, wanted=wanted
             )
-            part = await self._lists.run(partial(search, now=now))
+            part, seconds = await self._lists.run(searches.timed(partial(search, now=now)))
             matches, before, is_end = part.found, part.last, part.rows < rows
             if query.reads_payloads and matches:
                 seqs = [one.seq for one in matches]
@@ -233,14 +232,16 @@ class SteppedHistory(ABC, Generic[C, Tx]):
                 return DeliveryPage(found)
             if trio.current_time() >= deadline:
                 return DeliveryPage(found, f"dlv_{before}")
-            rows = searches.next_rows(rows, part.seconds)
+            rows = searches.next_rows(rows, seconds)
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
         found: dict[float, MinuteTally] = {}
-        count = partial(self._sql.tally, instance=instance, since=since, without_global=without_global)
+        given = {"since": micros(since), "without_global": without_global, "rows": searches.TALLY_ROWS}
         part = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
         for _ in range(0, searches.TALLY_MOST, searches.TALLY_ROWS):
-            part = await self._lists.run(partial(count, former=part))
+            given |= {"before": part.before, "event": part.event}
+            row = await self._lists.run(partial(self._sql.tally, instance=instance, given=given))
+            part = searches.tally_part(row, given["since"], part)
             for at, *counts in part.minutes:
                 former = found.get(at, MinuteTally(at, 0, 0, 0))
                 found[at] = MinuteTally(at, *map(sum, zip(former[1:], counts, strict=True)))

@@ -108,13 +108,11 @@ class LogPart(NamedTuple):
     Attributes:
         found: matching events, in the order of the search, each with its place.
         next: behind which place the search goes on; ``None`` at the end.
-        seconds: how long it took.
         searched: when the last event that it looked at was accepted, in microseconds.
     """
 
     found: list[tuple[Place, LoggedEvent]]
     next: Place | None
-    seconds: float
     searched: int | None = None
 
 
@@ -448,7 +446,7 @@ class SteppedLog(Generic[C, Tx]):
                     # Without entries, the payloads are looked through here: not one or two at a time.
                     wanted = max(wanted, searches.LEAST_ROWS)
                 look = partial(search, search=LogSearch(query, sought, *bounds, most, wanted))
-                part = await self._lists.run(look)
+                part, seconds_taken = await self._lists.run(searches.timed(look))
                 for behind, event in part.found:
                     one = event.event
                     size += len(one.data_json) + len(one.sender or "") + len(one.server_url or "")
@@ -461,7 +459,7 @@ class SteppedLog(Generic[C, Tx]):
                 if trio.current_time() >= deadline:
                     return page(state.cursor(part.next), searched=_seconds(part.searched))
                 bounds = (part.next, until) if query.is_oldest_first else (after, before(part.next))
-                rows = searches.next_rows(rows, part.seconds)
+                rows = searches.next_rows(rows, seconds_taken)
         return page(None)
 
     @staticmethod

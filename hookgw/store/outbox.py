@@ -64,8 +64,8 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
     _clock: Clock
     _records: ShelvedRecords[C, Tx]
     _sql: OutboxStatements[C]
-    _known_version: Callable[[], int] | None = None
-    held: Callable[[], Held] = Held
+    _known_version: Callable[[], int] | None
+    held: Callable[[], Held]
 
     def __post_init__(self) -> None:
         # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from hookgw.store.records import DeliverySummary, MinuteTally, micros
+
+C = TypeVar("C")
+T = TypeVar("T")
 
 # A list with a filter may have to look at millions of deliveries to fill a page. After this many seconds it
 # returns what it has found, with a cursor.
@@ -49,6 +53,16 @@ def next_rows(rows: int, seconds: float) -> int:
     return max(LEAST_ROWS, rows // 2) if seconds > PART_SECONDS * 2 else rows
 
 
+def timed(search: Callable[[C], T]) -> Callable[[C], tuple[T, float]]:
+    """Return a search that also tells how many seconds it took, without the wait for a connection."""
+
+    def run(connection: C) -> tuple[T, float]:
+        started = time.perf_counter()
+        return search(connection), time.perf_counter() - started
+
+    return run
+
+
 class Looked(NamedTuple):
     """Which of some deliveries have payloads that match, and at how many of them the search has looked."""
 
@@ -65,7 +79,6 @@ class SearchPart(NamedTuple):
     found: list[DeliverySummary]
     rows: int
     last: int | None
-    seconds: float
 
 
 class TallyPart(NamedTuple):
@@ -86,8 +99,7 @@ def tally_part(row: Sequence[Any], since: int, former: TallyPart) -> TallyPart:
     """Return a part of the counting.
 
     Args:
-        row: what a statement has found: the number of deliveries, the lowest number and time among them, the
-            lowest wanted event, and the counts of each minute.
+        row: what the statement has found.
         since: the begin of the wanted time, in microseconds.
         former: the part before.
     """

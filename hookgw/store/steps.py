@@ -6,7 +6,7 @@ Cursors are a number, up to which a walk has come, and a moment: which deliverie
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol
@@ -105,17 +105,13 @@ class PendingStatements(
         ``after`` is where the former step ended; ``None`` for the first one, or if that was forgotten.
         """
 
-    def choose_oldest(
-        self,
-        connection: C_contra,
-        rule: LaneRule,
-        instance: str,
-        count: int,
-        size: int,
-        limit: int,
-        spared: Collection[int],
-    ) -> list[int]:
-        """Find the oldest pending deliveries of an instance; see :meth:`PendingChanges.drop_oldest`."""
+    def oldest_first(
+        self, connection: C_contra, rule: LaneRule, instance: str, limit: int, spared: Collection[int]
+    ) -> Iterable[tuple[int, int]]:
+        """Return pending deliveries of an instance to a registration, with the bytes of their payloads.
+
+        They are the ``limit`` oldest, or more, in order. In a lane that instances share, the search is short.
+        """
 
     def still_meant(self, connection: C_contra, seqs: Collection[int], now: Now | None) -> list[int]:
         """Return which deliveries are pending since before a moment; ``None`` for whenever.
@@ -220,9 +216,14 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
 
         def drop(transaction: Tx) -> tuple[int, int]:
             while True:
-                chosen = self._sql.choose_oldest(
-                    transaction.connection, rule, instance, count, size, STEP, spared
-                )
+                chosen, total = list[int](), 0
+                for seq, bytes_of in self._sql.oldest_first(
+                    transaction.connection, rule, instance, STEP, spared
+                ):
+                    if len(chosen) == STEP or (len(chosen) >= count and total >= size):
+                        break
+                    chosen.append(seq)
+                    total += bytes_of
                 gone = self._bury(transaction, chosen, reason, at)
                 # Another node may have dropped or settled all of them before they were locked. That is no
                 # sign that nothing is left: each node needs room of its own.

@@ -9,22 +9,20 @@ of the call, and read again from there when they hear that there is more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from psycopg import Connection
 
 from hookgw.records.events import Event
 from hookgw.records.jobs import Job
-from hookgw.records.lanes import LaneRule
-from hookgw.store.backfills import READ_EVENTS, MissedEvent, Reserved, SteppedBackfills, newest_of
+from hookgw.store.backfills import Making, MissedEvent, MissedSearch, Reserved, SteppedBackfills
 from hookgw.store.commits.changes import weigh
 from hookgw.store.history_rows import event_of
 from hookgw.store.log import Place
-from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.postgresql.append import position
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
-from hookgw.store.postgresql.repartition import newest_rules
+from hookgw.store.postgresql.repartition import find_lanes, newest_rules
 from hookgw.store.postgresql.selection import DIALECT
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import BackfillQuery, micros
@@ -62,7 +60,8 @@ _FOUND = """SELECT e.xid, e.seq, e.id, e.time, octet_length(e.data), (
 _INDEXED = "SELECT xid, seq FROM log_state"
 _READ = """SELECT seq, id, kind, time, data, sender, server_url FROM events
     WHERE seq = ANY(%s) AND octet_length(data) > 0"""
-_NAMES = "SELECT seq, id FROM events WHERE seq = ANY(%s)"
+_KEYS = """SELECT e.seq, e.id, i.name FROM events e JOIN instance_numbers i ON i.number = e.instance
+    WHERE e.seq = ANY(%s)"""
 _PAYLOADS = "SELECT seq, data FROM events WHERE seq = ANY(%s)"
 # Found again within the transaction: an event may be erased or pruned by now, or have a delivery. In the
 # order of their numbers, as in all statements that lock several rows; see dead_letters.py.
@@ -98,15 +97,8 @@ def _given(query: BackfillQuery, reserved: Reserved | None, instance: int) -> di
     }
 
 
-def look(
-    connection: Connection,
-    query: BackfillQuery,
-    reserved: Reserved | None,
-    *,
-    after: Place,
-    limit: int,
-    rows: int,
-) -> tuple[list[MissedEvent], Place | None]:
+def look(connection: Connection, search: MissedSearch) -> tuple[list[MissedEvent], Place | None]:
+    query = search.query
     instance = instance_number(connection, query.instance)
     if instance is None:
         return [], None
@@ -117,21 +109,21 @@ def look(
         given["kinds"] = DIALECT.array(query.kinds)
     indexed: Place = one_row(connection, _INDEXED)[:2]
     wanted = " AND ".join([*conditions, _HAS_NONE])
-    given |= _given(query, reserved, instance) | {"newest": newest_of(reserved)}
+    given |= _given(query, search.reserved, instance) | {"newest": search.newest}
     given |= {"end_xid": indexed[0], "end": indexed[1]}
     found: list[MissedEvent] = []
-    begin, left = after, rows
+    begin, left = search.after, search.rows
     for source, end in ((_ENTRIES, indexed), (_TAIL, None)):
         if end is not None and begin >= end:
             continue
-        given |= {"after_xid": begin[0], "after": begin[1], "limit": limit - len(found), "rows": left}
+        given |= {"after_xid": begin[0], "after": begin[1], "limit": search.limit - len(found), "rows": left}
         statement = _LOOK.format(source=source.format(conditions=wanted))
         count, last, seqs = one_row(connection, statement, given)
         if seqs:
             lines = connection.execute(_FOUND, (given["registration"], seqs))
             found += [MissedEvent((xid, seq), *more) for xid, seq, *more in lines]
-        if len(found) == limit:
-            return found, found[-1].place if found else after
+        if len(found) == search.limit:
+            return found, found[-1].place if found else search.after
         left -= count
         if not left:
             return found, (last[0], last[1])
@@ -162,16 +154,9 @@ class PostgresqlBackfills(SteppedBackfills[Connection, Transaction]):
         return made
 
 
-def make(
-    transaction: Transaction,
-    query: BackfillQuery,
-    rule: LaneRule,
-    reserved: Reserved,
-    found: Sequence[MissedEvent],
-    first_number: int,
-    at: float,
-) -> int:
+def make(transaction: Transaction, step: Making) -> int:
     connection = transaction.connection
+    query, rule, reserved, found, first_number, at = step
     instance = instance_number(connection, query.instance)
     if instance is None or not found:
         return 0
@@ -184,16 +169,9 @@ def make(
     if not sizes:
         return 0
 
-    def read_names(events: list[int]) -> list[tuple[int, str, str]]:
-        return [(seq, name, query.instance) for seq, name in connection.execute(_NAMES, (events,))]
-
-    def read_payloads(events: list[int]) -> Iterable[tuple[int, bytes]]:
-        for start in range(0, len(events), READ_EVENTS):
-            yield from connection.execute(_PAYLOADS, (events[start : start + READ_EVENTS],))
-
     # Later rules of re-partitions count in its place; see repartition.py.
     now = newest_rules(connection, {rule.registration: rule})[rule.registration]
-    lanes = lanes_by_rule(dict.fromkeys(sizes, now), read_names, read_payloads)
+    lanes = find_lanes(connection, dict.fromkeys(sizes, now), _KEYS, _PAYLOADS)
     # Those of skipped events stay unused: the order of the others is all that counts.
     places = {one: _BELOW + number for number, one in enumerate(found, first_number) if one.seq in sizes}
     common = {"registration": sought(query.registration), "xid": reserved.first, "at": micros(at)}

@@ -111,15 +111,9 @@ def next_pending(
     return Walked(seqs, place)
 
 
-def choose_oldest(
-    connection: Connection,
-    rule: LaneRule,
-    instance: str,
-    count: int,
-    size: int,
-    limit: int,
-    spared: Collection[int],
-) -> list[int]:
+def oldest_first(
+    connection: Connection, rule: LaneRule, instance: str, limit: int, spared: Collection[int]
+) -> list[tuple[int, int]]:
     number = instance_number(connection, instance)
     if number is None:
         return []
@@ -134,14 +128,7 @@ def choose_oldest(
         "searched": max(_LEAST_SEARCHED, MOST_SEARCHED // max(1, len(lanes))),
         "limit": limit,
     }
-    chosen: list[int] = []
-    total = 0
-    for seq, bytes_of in connection.execute(_OLDEST, given):
-        if len(chosen) >= count and total >= size:
-            break
-        chosen.append(seq)
-        total += bytes_of
-    return chosen
+    return connection.execute(_OLDEST, given).fetchall()
 
 
 def lanes_of(connection: Connection, registration: str) -> list[str]:

@@ -7,7 +7,6 @@ what is written at a time.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 
 from psycopg import Connection
@@ -173,11 +172,10 @@ def search_tail(connection: Connection, search: LogSearch) -> LogPart:
 
 
 def _search(connection: Connection, search: LogSearch, source: str, conditions: Iterable[str]) -> LogPart:
-    started = time.perf_counter()
     query = search.query
     numbers = _numbers(connection, query)
     if numbers == []:
-        return LogPart([], None, time.perf_counter() - started)
+        return LogPart([], None)
     limits, payload, given = search.conditions(DIALECT)
     given |= {"instance": numbers[0] if numbers else None, "numbers": numbers}
     given["after_xid"], given["after"] = search.after or (-searches.LAST, -1)
@@ -199,7 +197,7 @@ def _search(connection: Connection, search: LogSearch, source: str, conditions: 
     for xid, seq, accepted_at, *fields in page:
         if not is_retired(fields[0]) and search.sought.concerns(fields[4], fields[5]):
             found.append(((xid, seq), LoggedEvent(event_of(*fields), seconds(accepted_at))))
-    return LogPart(found, None if is_end else behind, time.perf_counter() - started, searched)
+    return LogPart(found, None if is_end else behind, searched)
 
 
 def find_event(

@@ -8,7 +8,7 @@ from functools import partial
 from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule
-from hookgw.store.postgresql.dead_letters import bury, choose_oldest, find_pending, next_pending, still_meant
+from hookgw.store.postgresql.dead_letters import bury, find_pending, next_pending, oldest_first, still_meant
 from hookgw.store.postgresql.erase import (
     find_concerned,
     find_deliveries,
@@ -25,9 +25,9 @@ from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.steps import SteppedChanges
 
 # PendingStatements, from several modules.
-__all__ = ["bury", "choose_oldest", "count_by_registration", "find_concerned", "find_deliveries"]
-__all__ += ["find_events", "find_finished", "find_pending", "find_unwanted", "look_at_payloads"]
-__all__ += ["next_pending", "read_now", "remove_events", "reopen", "repartition", "still_meant"]
+__all__ = ["bury", "count_by_registration", "find_concerned", "find_deliveries", "find_events"]
+__all__ += ["find_finished", "find_pending", "find_unwanted", "look_at_payloads", "next_pending"]
+__all__ += ["oldest_first", "read_now", "remove_events", "reopen", "repartition", "still_meant"]
 
 _NEWEST_EVENT = "SELECT last_value FROM event_numbers"
 

@@ -30,7 +30,7 @@ _LOCK = """SELECT seq FROM deliveries
     WHERE seq = ANY(%(seqs)s) AND state || '' = 'pending' AND lane = ANY(%(lanes)s) ORDER BY seq FOR UPDATE"""
 _MOVE = """UPDATE deliveries SET lane = moved.lane
     FROM unnest(%s::bigint[], %s::text[]) AS moved (seq, lane) WHERE deliveries.seq = moved.seq"""
-_NAMES = """SELECT d.seq, e.id, i.name FROM deliveries d JOIN events e ON e.seq = d.event
+_KEYS = """SELECT d.seq, e.id, i.name FROM deliveries d JOIN events e ON e.seq = d.event
     JOIN instance_numbers i ON i.number = d.instance WHERE d.seq = ANY(%s)"""
 _PAYLOADS = """SELECT d.seq, e.data FROM deliveries d JOIN events e ON e.seq = d.event
     WHERE d.seq = ANY(%s)"""
@@ -112,12 +112,16 @@ def _outdated(connection: Connection, rule: LaneRule) -> tuple[str, ...]:
     return tuple(lane for lane in lanes_of(connection, rule.registration) if not rule.is_current(lane))
 
 
-def find_lanes(connection: Connection, rules: Mapping[int, LaneRule]) -> dict[int, str]:
+def find_lanes(
+    connection: Connection, rules: Mapping[int, LaneRule], keys: str = _KEYS, payloads: str = _PAYLOADS
+) -> dict[int, str]:
+    """Return the lanes of deliveries; or of whatever the statements read, by the same numbers."""
+
     def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
-        return connection.execute(_NAMES, (seqs,)).fetchall()
+        return connection.execute(keys, (seqs,)).fetchall()
 
     def read_payloads(seqs: list[int]) -> Iterable[tuple[int, bytes]]:
         for start in range(0, len(seqs), _PAYLOAD_ROWS):
-            yield from connection.execute(_PAYLOADS, (seqs[start : start + _PAYLOAD_ROWS],))
+            yield from connection.execute(payloads, (seqs[start : start + _PAYLOAD_ROWS],))
 
     return lanes_by_rule(rules, read_names, read_payloads)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from psycopg import Connection
 
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
-from hookgw.store import searches
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
-from hookgw.store.records import micros, seconds
+from hookgw.store.records import seconds
+from hookgw.store.searches import LAST
 
 _MINUTE = 60 * 1_000_000
 
@@ -42,28 +43,13 @@ _NEWEST = """SELECT i.name, (
     FROM instance_numbers i WHERE i.name = ANY(%s)"""
 
 
-def tally(
-    connection: Connection,
-    instance: str,
-    *,
-    since: float,
-    without_global: bool,
-    former: searches.TallyPart,
-) -> searches.TallyPart:
+def tally(connection: Connection, instance: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
     number = instance_number(connection, instance)
     if number is None:
-        return searches.TallyPart([], 0, 0, is_last=True)
-    given = {
-        "instance": number,
-        "since": micros(since),
-        "without_global": without_global,
-        "before": former.before,
-        "event": former.event,
-        "rows": searches.TALLY_ROWS,
-    }
-    return searches.tally_part(one_row(connection, _TALLY, given), micros(since), former)
+        return 0, None, None, None, ()
+    return one_row(connection, _TALLY, {**given, "instance": number})
 
 
 def newest(connection: Connection, instances: Collection[str]) -> dict[str, float]:
-    rows = connection.execute(_NEWEST, (searches.LAST, [sought(name) for name in instances])).fetchall()
+    rows = connection.execute(_NEWEST, (LAST, [sought(name) for name in instances])).fetchall()
     return {name: seconds(at) for name, at in rows if at is not None}

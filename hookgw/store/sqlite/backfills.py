@@ -16,15 +16,14 @@ import msgspec
 
 from hookgw.records.events import Event
 from hookgw.records.jobs import Job
-from hookgw.records.lanes import LaneRule
-from hookgw.store.backfills import MissedEvent, Reserved, SteppedBackfills, newest_of
+from hookgw.store.backfills import Making, MissedEvent, MissedSearch, Reserved, SteppedBackfills
 from hookgw.store.history_rows import event_of
 from hookgw.store.log import Place
-from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
 from hookgw.store.sqlite.bulk import Bulk, as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.repartition import find_lanes
 from hookgw.store.sqlite.requeue import REQUEUE
 from hookgw.store.sqlite.selection import DIALECT
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
@@ -60,7 +59,9 @@ _INDEXED = "SELECT indexed FROM log_state"
 _READ = """SELECT e.seq, e.id, k.name, e.time, e.data, e.sender, e.server_url
     FROM events e CROSS JOIN names k ON k.number = e.kind
     WHERE e.seq IN (SELECT value FROM json_each(?)) AND length(e.data) > 0"""
-_NAMES = "SELECT seq, id FROM events WHERE seq IN (SELECT value FROM json_each(?))"
+_KEYS = """SELECT json_group_array(json_array(e.seq, e.id, substr(i.name, 2)))
+    FROM events e CROSS JOIN names i ON i.number = e.instance
+    WHERE e.seq IN (SELECT value FROM json_each(?))"""
 _PAYLOADS = "SELECT seq, data FROM events WHERE seq IN (SELECT value FROM json_each(?))"
 # Found again within the commit: an event may be erased by now, or have a delivery.
 _STILL_MISSED = f"""SELECT json_group_array(e.seq) FROM events e NOT INDEXED
@@ -91,39 +92,31 @@ def _given(query: BackfillQuery, reserved: Reserved | None) -> dict[str, Any]:
     }
 
 
-def look(
-    connection: sqlite3.Connection,
-    query: BackfillQuery,
-    reserved: Reserved | None,
-    *,
-    after: Place,
-    limit: int,
-    rows: int,
-) -> tuple[list[MissedEvent], Place | None]:
+def look(connection: sqlite3.Connection, search: MissedSearch) -> tuple[list[MissedEvent], Place | None]:
+    query, newest = search.query, search.newest
     times, given = in_time(query, ":{}", "e.accepted_at")
     conditions = [_IS_KEPT, *times]
     if query.kinds:
         conditions.append(DIALECT.among.format("e.kind", "kinds"))
         given["kinds"] = DIALECT.array(query.kinds)
     wanted = " AND ".join([*conditions, _HAS_NONE])
-    newest = newest_of(reserved)
-    given |= _given(query, reserved)
+    given |= _given(query, search.reserved)
     (indexed,) = connection.execute(_INDEXED).fetchone()
     runs = ["r.until >= :since"] * (query.since is not None) + ["r.since < :until"] * (
         query.until is not None
     )
     times_of_runs = "".join(f"AND {one} " for one in runs)
     found: list[MissedEvent] = []
-    begin, left = after[1], rows
+    begin, left = search.after[1], search.rows
     for source, end in ((_ENTRIES, min(indexed, newest)), (_TAIL, newest)):
         if begin >= end:
             continue
         statement = _LOOK.format(source=source.format(conditions=wanted, times=times_of_runs))
-        given |= {"after": begin, "end": end, "limit": limit - len(found), "rows": left}
+        given |= {"after": begin, "end": end, "limit": search.limit - len(found), "rows": left}
         count, last, lines = connection.execute(statement, given).fetchone()
         found += sorted(_found_of(lines))
-        if len(found) == limit:
-            return found, found[-1].place if found else after
+        if len(found) == search.limit:
+            return found, found[-1].place if found else search.after
         left -= count
         if not left:
             return found, (0, last)
@@ -138,30 +131,17 @@ def read_events(
         yield seq, event_of(instance, name, kind, time, bytes(data), sender, server_url)
 
 
-def make(
-    transaction: Transaction,
-    query: BackfillQuery,
-    rule: LaneRule,
-    reserved: Reserved,
-    found: Sequence[MissedEvent],
-    first_number: int,
-    at: float,
-) -> int:
+def make(transaction: Transaction, step: Making) -> int:
     connection = transaction.connection
+    query, rule, reserved, found, first_number, at = step
     given = {"found": as_json([one.seq for one in found]), **_given(query, reserved)}
     missed = set(numbers_of(connection.execute(_STILL_MISSED, given).fetchone()[0]))
     if not missed:
         return 0
 
-    def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
-        return [(seq, name, query.instance) for seq, name in connection.execute(_NAMES, (as_json(seqs),))]
-
-    def read_payloads(seqs: list[int]) -> Iterator[tuple[int, bytes]]:
-        yield from connection.execute(_PAYLOADS, (as_json(seqs),))
-
     letters = as_json([one.dead for one in found if one.dead is not None])
     dead = set(numbers_of(connection.execute(_STILL_DEAD, (letters,)).fetchone()[0]))
-    lanes = lanes_by_rule(dict.fromkeys(sorted(missed), rule), read_names, read_payloads)
+    lanes = find_lanes(connection, dict.fromkeys(sorted(missed), rule), _KEYS, _PAYLOADS)
     ids, since = transaction.names.ids({*lanes.values(), query.registration}), micros(at)
     again, added = [], []
     for number, one in enumerate(found, first_number):

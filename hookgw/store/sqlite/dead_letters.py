@@ -65,34 +65,22 @@ def next_pending(
     return Walked(seqs, 0 if len(seqs) == limit else None)
 
 
-def choose_oldest(
-    connection: sqlite3.Connection,
-    rule: LaneRule,
-    instance: str,
-    count: int,
-    size: int,
-    limit: int,
-    spared: Collection[int],
-) -> list[int]:
+def oldest_first(
+    connection: sqlite3.Connection, rule: LaneRule, instance: str, limit: int, spared: Collection[int]
+) -> Iterator[tuple[int, int]]:
     found = connection.execute(_NUMBER, (of_instance(instance),)).fetchone()
     if found is None:
-        return []
+        return
     lanes = lanes_of(connection, rule.registration)
     if rule.ordering is Ordering.INSTANCE:  # thousands of lanes, and one of them is the instance's
         lanes = [
             lane for lane in lanes if not rule.is_current(lane.key) or partition_of(lane.key) == instance
         ]
     places = [_in_order(connection, rule.registration, lane, found[0], limit) for lane in lanes]
-    spared = set(spared)
-    chosen: list[int] = []
-    total = 0
-    for _, seq, bytes_of in merge(*places):
-        if len(chosen) == limit or (len(chosen) >= count and total >= size):
-            break
-        if seq and seq not in spared:
-            chosen.append(seq)
-            total += bytes_of
-    return chosen
+    spared = {0, *spared}
+    for _, seq, size in merge(*places):
+        if seq not in spared:
+            yield seq, size
 
 
 def _in_order(

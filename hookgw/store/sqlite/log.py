@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -257,7 +256,6 @@ def _search(
     conditions: Iterable[str],
     times: str = "",
 ) -> LogPart:
-    started = time.perf_counter()
     query, sought = search.query, search.sought
     limits, payload, given = search.conditions(DIALECT)
     given |= _instances(query)[1] | {"last": searches.LAST}
@@ -278,7 +276,7 @@ def _search(
         if not is_retired(one.instance) and sought.concerns(data, one.sender):
             event = event_of(one.instance, one.id, one.kind, one.time, data, one.sender, one.server_url)
             found.append(((0, one.seq), LoggedEvent(event, seconds(one.accepted_at))))
-    return LogPart(found, None if is_end else (0, behind), time.perf_counter() - started, searched)
+    return LogPart(found, None if is_end else (0, behind), searched)
 
 
 def find_event(

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
-from hookgw.concurrency.clock import Clock
 from hookgw.records.deliveries import Delivery, Page, Position
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
-from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.history_rows import event_of
-from hookgw.store.outbox import OUTBOX_PAGE_BYTES, CommittedOutbox, OutboxStatements
+from hookgw.store.outbox import OUTBOX_PAGE_BYTES, CommittedOutbox
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.searches import LAST
-from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.history import last_attempt as last_attempt
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
-from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
 
 # How many rows of a lane with several instances are counted at a time.
@@ -258,19 +255,9 @@ def lanes_of(connection: sqlite3.Connection, registration: str) -> list[PendingL
     return _lanes_of(connection.execute(_LANES, (registration,)).fetchone()[0])
 
 
+@dataclass(eq=False, repr=False)
 class SqliteOutbox(CommittedOutbox[sqlite3.Connection, Transaction]):
-    def __init__(
-        self,
-        commits: GroupCommit[Transaction],
-        lanes: Reader,
-        background: Reader,
-        clock: Clock,
-        records: SqliteRecords,
-        statements: OutboxStatements[sqlite3.Connection],
-        numbers: SequenceNumbers,
-    ) -> None:
-        super().__init__(commits, lanes, background, clock, records, statements)
-        self._numbers = numbers
+    _numbers: SequenceNumbers
 
     def _new_events(self, appends: Sequence[Append], now: float) -> list[AppendedEvent]:
         # A call that is refused now leaves a gap in the numbers, which does no harm.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hookgw.records.lanes import LaneRule
 from hookgw.store.delivery_searches import Bounds
 from hookgw.store.records import ReplayQuery
-from hookgw.store.sqlite.dead_letters import bury, choose_oldest, find_pending, next_pending, still_meant
+from hookgw.store.sqlite.dead_letters import bury, find_pending, next_pending, oldest_first, still_meant
 from hookgw.store.sqlite.erase import (
     find_concerned,
     find_deliveries,
@@ -25,9 +25,9 @@ from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import SteppedChanges, cursor_number
 
 # PendingStatements, from several modules.
-__all__ = ["bury", "choose_oldest", "count_by_registration", "find_concerned", "find_deliveries"]
-__all__ += ["find_events", "find_finished", "find_pending", "find_unwanted", "look_at_payloads"]
-__all__ += ["next_pending", "read_now", "remove_events", "reopen", "repartition", "still_meant"]
+__all__ = ["bury", "count_by_registration", "find_concerned", "find_deliveries", "find_events"]
+__all__ += ["find_finished", "find_pending", "find_unwanted", "look_at_payloads", "next_pending"]
+__all__ += ["oldest_first", "read_now", "remove_events", "reopen", "repartition", "still_meant"]
 
 # The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
 # compares them, sees fewer re-partitions begin.

@@ -58,12 +58,19 @@ def repartition(transaction: Transaction, rule: LaneRule, place: object, limit: 
     return Moved(len(moved), 0 if len(found) == limit or len(fitting) < len(found) else None)
 
 
-def find_lanes(connection: sqlite3.Connection, rules: Mapping[int, LaneRule]) -> dict[int, str]:
+def find_lanes(
+    connection: sqlite3.Connection,
+    rules: Mapping[int, LaneRule],
+    keys: str = _KEYS,
+    payloads: str = _PAYLOADS,
+) -> dict[int, str]:
+    """Return the lanes of deliveries; or of whatever the statements read, by the same numbers."""
+
     def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
-        return _keys_of(connection.execute(_KEYS, (as_json(seqs),)).fetchone()[0])
+        return _keys_of(connection.execute(keys, (as_json(seqs),)).fetchone()[0])
 
     def read_payloads(seqs: list[int]) -> Iterable[tuple[int, bytes]]:
         # Row by row, not as one value: the payloads of a replay together may be larger than the memory.
-        return connection.execute(_PAYLOADS, (as_json(seqs),))
+        return connection.execute(payloads, (as_json(seqs),))
 
     return lanes_by_rule(rules, read_names, read_payloads)

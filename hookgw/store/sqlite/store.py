@@ -27,7 +27,7 @@ from hookgw.store.figures import SteppedFigures
 from hookgw.store.fleet import SharedStore
 from hookgw.store.log import SteppedLog
 from hookgw.store.protocol.store import Store
-from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
+from hookgw.store.records import DiskSpace, Held, SilentObserver, StoreObserver
 from hookgw.store.sqlite import audit, backfills, figures, history, log, outbox, pending_changes, shelves
 from hookgw.store.sqlite.backfills import SqliteBackfills
 from hookgw.store.sqlite.backup import OnlineBackup
@@ -152,7 +152,7 @@ async def open_store(
         records = SqliteRecords(commits, background, opened.cipher, shelves, opened.numbers)
         events = SteppedLog(commits, lists, background, log, partial(log.read_unindexed, recent=recent))
         parts = Parts(
-            SqliteOutbox(commits, lanes, background, clock, records, outbox, opened.numbers),
+            SqliteOutbox(commits, lanes, background, clock, records, outbox, None, Held, opened.numbers),
             SqlitePendingChanges(commits, background, clock, records, pending_changes, opened.numbers),
             SqliteHistory(commits, lists, background, clock, history, events),
             records,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
-from hookgw.store import searches
-from hookgw.store.records import micros, seconds
+from hookgw.store.records import seconds
 from hookgw.store.sqlite.name_ids import of_instance
 
 _MINUTE = 60 * 1_000_000
@@ -45,24 +45,9 @@ _NEWEST = """SELECT json_group_object(substr(name, 2), at) FROM (
     ) AS at FROM json_each(?)) WHERE at IS NOT NULL"""
 
 
-def tally(
-    connection: sqlite3.Connection,
-    instance: str,
-    *,
-    since: float,
-    without_global: bool,
-    former: searches.TallyPart,
-) -> searches.TallyPart:
-    given = {
-        "instance": of_instance(instance),
-        "since": micros(since),
-        "without_global": without_global,
-        "before": former.before,
-        "event": former.event,
-        "rows": searches.TALLY_ROWS,
-    }
-    *counts, minutes = connection.execute(_TALLY, given).fetchone()
-    return searches.tally_part((*counts, json.loads(minutes)), micros(since), former)
+def tally(connection: sqlite3.Connection, instance: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    *counts, minutes = connection.execute(_TALLY, {**given, "instance": of_instance(instance)}).fetchone()
+    return *counts, json.loads(minutes)
 
 
 def newest(connection: sqlite3.Connection, instances: Collection[str]) -> dict[str, float]:

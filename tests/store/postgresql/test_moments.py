@@ -215,8 +215,8 @@ async def test_two_nodes_that_make_room_at_once_drop_for_each_of_them(
 
     async with trio.open_nursery() as nursery:
         with transaction(connection) as other:
-            chosen = dead_letters.choose_oldest(other.connection, RULE, "shop", 2, 0, 9, ())
-            gone = dead_letters.bury(other.connection, chosen, "full", 1.0)
+            oldest = dead_letters.oldest_first(other.connection, RULE, "shop", 2, ())
+            gone = dead_letters.bury(other.connection, [seq for seq, _ in oldest], "full", 1.0)
             assert [count for count, _ in gone.values()] == [2]
             nursery.start_soon(drop)
             await wait_for_lock(watching)

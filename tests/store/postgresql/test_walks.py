@@ -30,7 +30,7 @@ ROWS = 3_000
 NOW = Moment(ROWS, 0, 2, 2, ())
 BOUNDS = Bounds(9, NOW, 9, 20)
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)
-START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
+TALLY = {"since": 0, "without_global": True, "rows": 20, "before": searches.LAST, "event": searches.LAST}
 
 
 def log_search(**query: Any) -> LogSearch:
@@ -108,7 +108,7 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
         lambda c: log.search_entries(c, log_search(instance=None, among=("shop", "other"))),
     ),
     "events for the index of the log": ("log_order", lambda c: log.read_unindexed(c, 20, 2**20)),
-    "tally": ("history", lambda c: tally(c, "shop", since=0, without_global=True, former=START)),
+    "tally": ("history", lambda c: tally(c, "shop", TALLY)),
     "newest": ("history", lambda c: newest(c, ["shop", "other"])),
     "cancellation": (
         "undelivered",
@@ -152,7 +152,7 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     ),
     "dropping": (
         "outbox",
-        lambda c: dead_letters.choose_oldest(c, RULE, "shop", 3, 0, 9, ()),
+        lambda c: dead_letters.oldest_first(c, RULE, "shop", 9, ()),
     ),
     "re-partition": (
         "outbox",

@@ -45,7 +45,7 @@ from tests.public.store import (
 )
 from tests.store.support import AT, delivered
 
-START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
+TALLY = {"since": 0, "without_global": True, "rows": 20, "before": searches.LAST, "event": searches.LAST}
 RULE = LaneRule("reg", 1, Ordering.URL, 1)
 TABLES = {"audit", "events", "log", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
 
@@ -140,7 +140,7 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "list of what finished long ago": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", finished_since=0.0), 9, 9, 9, now=AT
     ),
-    "tally": lambda c: tally(c, "shop", since=0.0, without_global=True, former=START),
+    "tally": lambda c: tally(c, "shop", TALLY),
     "newest": lambda c: newest(c, ["shop"]),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
@@ -154,7 +154,7 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "names of attempts": lambda c: name_pruning.walk_attempts(c, (1, 1)),
     "names of ids": lambda c: name_pruning.walk_remembered(c, (1, 1, 1)),
     "park": lambda c: dead_letters.next_pending(c, "reg", 9, None, 10, [2]),
-    "drop the oldest": lambda c: dead_letters.choose_oldest(c, RULE, "shop", 1, 0, 10, []),
+    "drop the oldest": lambda c: list(dead_letters.oldest_first(c, RULE, "shop", 10, [])),
     "bury": lambda c: dead_letters.bury(c, [1], "off", AT),
     "cancel": lambda c: find_pending(
         c,
