@@ -63,21 +63,14 @@ class HistoryStatements(PayloadStatements[C_contra], Protocol[C_contra, Tx_contr
     """What an engine brings, as a module. Times are in seconds since the epoch."""
 
     def search_deliveries(
-        self,
-        connection: C_contra,
-        query: DeliveryQuery,
-        before: int | None,
-        rows: int,
-        wanted: int,
-        now: float,
+        self, connection: C_contra, query: DeliveryQuery, bounds: Mapping[str, int], *, by_time: bool = False
     ) -> searches.SearchPart:
         """Search the newest deliveries for matches of a query; its cursor and limit have no effect.
 
         Args:
-            before: only deliveries with a lower number; ``None`` for all.
-            rows: the most deliveries to look at, whether they match or not.
-            wanted: the most deliveries to return.
-            now: the time.
+            bounds: only deliveries with a number below ``before``; the most ``rows`` to look at, whether they
+                match or not; how many are ``wanted`` at most.
+            by_time: look at the deliveries of all instances that finished since the time of the query.
         """
 
     def find_delivery(
@@ -199,24 +192,20 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         """Remove what is kept of instances, registrations and URLs that nothing refers to any more."""
 
     async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
-        before = None
-        if query.cursor is not None:
-            before = parse_delivery_id(query.cursor)
-            if before is None:
-                raise Invalid(CURSOR_OF_PAGE)
+        before = searches.LAST if query.cursor is None else parse_delivery_id(query.cursor)
+        if before is None:
+            raise Invalid(CURSOR_OF_PAGE)
         deadline = trio.current_time() + searches.LIST_SECONDS
         found: list[DeliverySummary] = []
         rows = max(searches.FIRST_ROWS, query.limit + 1)
         while True:
             # One more than wanted, to know whether there is a next page.
-            wanted, now = query.limit + 1 - len(found), self._clock.steady()
-            if query.reads_payloads:
-                wanted = searches.PAYLOAD_ROWS
-            search = partial(
-                self._sql.search_deliveries, query=query, before=before, rows=rows, wanted=wanted
-            )
-            part, seconds = await self._lists.run(searches.timed(partial(search, now=now)))
-            matches, before, is_end = part.found, part.last, part.rows < rows
+            wanted = searches.PAYLOAD_ROWS if query.reads_payloads else query.limit + 1 - len(found)
+            bounds = {"before": before, "rows": rows, "wanted": wanted}
+            search = partial(self._sql.search_deliveries, query=query, bounds=bounds)
+            by_time = searches.is_recent(query, self._clock.steady())
+            part, seconds = await self._lists.run(searches.timed(partial(search, by_time=by_time)))
+            matches, before, is_end = part.found, part.last or 0, part.rows < rows
             if query.reads_payloads and matches:
                 seqs = [one.seq for one in matches]
                 look = partial(self._sql.look_at_payloads, query=query, seqs=seqs)

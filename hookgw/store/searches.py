@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hookgw.store.records import DeliverySummary, MinuteTally, micros
+from hookgw.store.records import DeliveryQuery, DeliverySummary, MinuteTally, micros
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -51,6 +51,16 @@ def next_rows(rows: int, seconds: float) -> int:
         return min(rows * 2, MOST_ROWS)
     # A disk that is not in memory may take a thousand times as long for a row.
     return max(LEAST_ROWS, rows // 2) if seconds > PART_SECONDS * 2 else rows
+
+
+def is_recent(query: DeliveryQuery, now: float) -> bool:
+    """Return whether to look for deliveries by the time at which they finished.
+
+    A page that shows an instance asks for them every second. Those that finished just now may be anywhere in
+    a backlog of millions, but there are few of them.
+    """
+    since = query.finished_since if query.state is None else None
+    return since is not None and now - since <= RECENT
 
 
 def timed(search: Callable[[C], T]) -> Callable[[C], tuple[T, float]]:

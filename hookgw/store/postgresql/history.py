@@ -8,7 +8,7 @@ go through the deliveries of all instances when it believes that most of them ar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -121,20 +121,10 @@ MEASURED_PART = 0.01
 
 
 def search_deliveries(
-    connection: Connection,
-    query: DeliveryQuery,
-    before: int | None,
-    rows: int,
-    wanted: int,
-    now: float = 0.0,
+    connection: Connection, query: DeliveryQuery, bounds: Mapping[str, int], *, by_time: bool = False
 ) -> searches.SearchPart:
-    given: dict[str, Any] = {
-        "before": searches.LAST if before is None else before,
-        "rows": rows,
-        "wanted": wanted,
-    }
-    conditions, values = DIALECT.conditions_of(query, query.registrations)
-    given |= values | {"first": query.failed_since or 0}
+    conditions, given = DIALECT.conditions_of(query, query.registrations)
+    given |= {**bounds, "first": query.failed_since or 0}
     if query.instance is not None:
         given["instance"] = instance_number(connection, query.instance)
         if given["instance"] is None:
@@ -146,9 +136,7 @@ def search_deliveries(
     state = None if query.state is None else DeliveryState(query.state)
     given["state"] = None if state is None else state.value
     is_undelivered = state is not None and state is not DeliveryState.DELIVERED
-    if query.finished_since is not None and state is None and now - query.finished_since <= searches.RECENT:
-        # A page that shows an instance asks for this every second. Deliveries that finished just now
-        # may be anywhere in a backlog of millions, but there are few of them.
+    if by_time:
         source = """(SELECT * FROM deliveries WHERE finished_at >= %(finished)s OFFSET 0) d
             WHERE d.seq < %(before)s"""
         if query.instance is not None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
@@ -135,20 +134,10 @@ delivery_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 
 
 def search_deliveries(
-    connection: sqlite3.Connection,
-    query: DeliveryQuery,
-    before: int | None,
-    rows: int,
-    wanted: int,
-    now: float = 0.0,
+    connection: sqlite3.Connection, query: DeliveryQuery, bounds: Mapping[str, int], *, by_time: bool = False
 ) -> searches.SearchPart:
-    given: dict[str, Any] = {
-        "before": searches.LAST if before is None else before,
-        "rows": rows,
-        "wanted": wanted,
-    }
-    conditions, values = DIALECT.conditions_of(query, query.registrations)
-    given |= values
+    conditions, given = DIALECT.conditions_of(query, query.registrations)
+    given |= bounds
     state = None if query.state is None else DeliveryState(query.state)
     source = "deliveries NOT INDEXED WHERE"
     if query.instance is not None:
@@ -160,9 +149,7 @@ def search_deliveries(
         # Written out and said twice, so that the index of undelivered deliveries can be used.
         source = f"""deliveries INDEXED BY undelivered
             WHERE state <> 'delivered' AND state = '{state.value}' AND"""
-    if query.finished_since is not None and state is None and now - query.finished_since <= searches.RECENT:
-        # A page that shows an instance asks for this every second. Deliveries that finished just now
-        # may be anywhere in a backlog of millions, but there are few of them.
+    if by_time:
         source = "deliveries INDEXED BY finished WHERE finished_at >= :finished AND"
     if query.instance is not None:
         source += " instance = (SELECT number FROM names WHERE name = :instance) AND"

@@ -85,7 +85,8 @@ def explaining(connection: Connection) -> Explaining:
 
 def listing(**query: Any) -> Callable[[Any], object]:
     asked = DeliveryQuery(**{"instance": "shop"} | query)
-    return lambda c: history.search_deliveries(c, asked, None, 20, 9, now=float(ROWS))
+    bounds = {"before": searches.LAST, "rows": 20, "wanted": 9}
+    return lambda c: history.search_deliveries(c, asked, bounds)
 
 
 WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {

@@ -46,6 +46,7 @@ from tests.public.store import (
 from tests.store.support import AT, delivered
 
 TALLY = {"since": 0, "without_global": True, "rows": 20, "before": searches.LAST, "event": searches.LAST}
+NINE = {"before": 9, "rows": 9, "wanted": 9}
 RULE = LaneRule("reg", 1, Ordering.URL, 1)
 TABLES = {"audit", "events", "log", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
 
@@ -130,15 +131,15 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
         transaction(c), [replace(delivered(1), known=KnownDelivery("reg", "shop", 2, 0.0))], by_count=True
     ),
     "settle without history": lambda c: settle(transaction(c), [delivered(1)], keep_history=False),
-    "list": lambda c: history.search_deliveries(c, DeliveryQuery(instance="shop"), None, 9, 9),
+    "list": lambda c: history.search_deliveries(c, DeliveryQuery(instance="shop"), NINE),
     "list with all filters": lambda c: history.search_deliveries(
-        c, DeliveryQuery(instance="shop", kinds=("K",), since=0.0, until=AT, without_global=True), 9, 9, 9
+        c, DeliveryQuery(instance="shop", kinds=("K",), since=0.0, until=AT, without_global=True), NINE
     ),
     "list of what just finished": lambda c: history.search_deliveries(
-        c, DeliveryQuery(instance="shop", kinds=("K",), finished_since=AT), 9, 9, 9, now=AT
+        c, DeliveryQuery(instance="shop", kinds=("K",), finished_since=AT), NINE, by_time=True
     ),
     "list of what finished long ago": lambda c: history.search_deliveries(
-        c, DeliveryQuery(instance="shop", finished_since=0.0), 9, 9, 9, now=AT
+        c, DeliveryQuery(instance="shop", finished_since=0.0), NINE
     ),
     "tally": lambda c: tally(c, "shop", TALLY),
     "newest": lambda c: newest(c, ["shop"]),
@@ -254,20 +255,21 @@ def test_lists_of_undelivered_deliveries_have_an_index_of_their_own(
     connection: Explaining, state: DeliveryState
 ) -> None:
     query = DeliveryQuery(instance="shop", state=state, kinds=("K",))
-    history.search_deliveries(connection, query, None, 9, 9)  # type: ignore[arg-type]
+    history.search_deliveries(connection, query, NINE)  # type: ignore[arg-type]
     assert any("COVERING INDEX undelivered (instance=? AND state=?" in line for line in connection.plan)
 
 
 def test_a_list_reads_an_index_until_it_has_enough(connection: Explaining) -> None:
     query = DeliveryQuery(instance="shop", kinds=("K",), since=0.0, until=AT)
-    history.search_deliveries(connection, query, 9, 9, 9)  # type: ignore[arg-type]
+    history.search_deliveries(connection, query, NINE)  # type: ignore[arg-type]
     assert "SEARCH deliveries USING COVERING INDEX history (instance=? AND seq<?)" in connection.plan
 
 
 @pytest.mark.parametrize(("ago", "index"), [(15.0, "INDEX finished"), (16.0, "INDEX history")])
 def test_what_just_finished_is_found_by_its_time(connection: Explaining, ago: float, index: str) -> None:
     query = DeliveryQuery(instance="shop", finished_since=AT - ago)
-    history.search_deliveries(connection, query, 9, 9, 9, now=AT)  # type: ignore[arg-type]
+    by_time = searches.is_recent(query, AT)
+    history.search_deliveries(connection, query, NINE, by_time=by_time)  # type: ignore[arg-type]
     assert any(f"SEARCH deliveries USING {index} " in line for line in connection.plan)
 
 
