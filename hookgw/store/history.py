@@ -83,9 +83,7 @@ class HistoryStatements(PayloadStatements[C_contra], Protocol[C_contra, Tx_contr
 
     def instances_of_event(self, connection: C_contra, event_id: str, most: int) -> list[str]: ...
 
-    def tally(
-        self, connection: C_contra, instance: str, given: Mapping[str, Any]
-    ) -> tuple[int, int | None, int | None, int | None, Sequence[Sequence[int]]]:
+    def tally(self, connection: C_contra, instance: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Count an instance's deliveries, from the newest on.
 
         Args:
@@ -224,19 +222,21 @@ class SteppedHistory(ABC, Generic[C, Tx]):
             rows = searches.next_rows(rows, seconds)
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        found: dict[float, MinuteTally] = {}
+        found: dict[int, MinuteTally] = {}
         given = {"since": micros(since), "without_global": without_global, "rows": searches.TALLY_ROWS}
-        part = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
+        given |= {"before": searches.LAST, "event": searches.LAST}
+        is_complete = False
         for _ in range(0, searches.TALLY_MOST, searches.TALLY_ROWS):
-            given |= {"before": part.before, "event": part.event}
-            row = await self._lists.run(partial(self._sql.tally, instance=instance, given=given))
-            part = searches.tally_part(row, given["since"], part)
-            for at, *counts in part.minutes:
-                former = found.get(at, MinuteTally(at, 0, 0, 0))
-                found[at] = MinuteTally(at, *map(sum, zip(former[1:], counts, strict=True)))
-            if part.is_last:
+            count = partial(self._sql.tally, instance=instance, given=given)
+            looked_at, last, oldest, event, minutes = await self._lists.run(count)
+            for minute, *counts in minutes:
+                former = found.get(minute, MinuteTally(minute * 60.0, 0, 0, 0))
+                found[minute] = MinuteTally(former.at, *map(sum, zip(former[1:], counts, strict=True)))
+            is_complete = looked_at < searches.TALLY_ROWS or oldest < given["since"]
+            if is_complete:
                 break
-        return Tally([found[at] for at in sorted(found)], is_complete=part.is_last)
+            given |= {"before": last, "event": given["event"] if event is None else event}
+        return Tally([found[minute] for minute in sorted(found)], is_complete=is_complete)
 
     async def enforce_retention(
         self,

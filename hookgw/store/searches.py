@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from hookgw.store.records import DeliveryQuery, DeliverySummary, MinuteTally, micros
+from hookgw.store.records import DeliveryQuery, DeliverySummary, micros
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -89,34 +89,6 @@ class SearchPart(NamedTuple):
     found: list[DeliverySummary]
     rows: int
     last: int | None
-
-
-class TallyPart(NamedTuple):
-    """A part of the counting.
-
-    Attributes:
-        before, event: where the next part begins: the lowest numbers of a delivery and of an event so far.
-        is_last: whether there are no further ones of the wanted time.
-    """
-
-    minutes: list[MinuteTally]
-    before: int
-    event: int
-    is_last: bool
-
-
-def tally_part(row: Sequence[Any], since: int, former: TallyPart) -> TallyPart:
-    """Return a part of the counting.
-
-    Args:
-        row: what the statement has found.
-        since: the begin of the wanted time, in microseconds.
-        former: the part before.
-    """
-    count, last, oldest, event, minutes = row
-    found = [MinuteTally(minute * 60.0, *counts) for minute, *counts in minutes]
-    is_last = count < TALLY_ROWS or oldest < since
-    return TallyPart(found, last or 0, former.event if event is None else event, is_last)
 
 
 def spellings(text: str) -> tuple[str, str]:

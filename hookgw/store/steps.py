@@ -59,13 +59,6 @@ _UNWANTED = "u"
 MOST_WALKS = 1_000
 
 
-class Walked(NamedTuple):
-    """The deliveries that a step within a commit has found, and where it ended; ``None`` at the end."""
-
-    found: list[int]
-    place: Any
-
-
 class Moved(NamedTuple):
     """How many deliveries a step moved, and where it ended; ``None`` when all are moved."""
 
@@ -99,10 +92,11 @@ class PendingStatements(
         after: Any,
         limit: int,
         spared: Collection[int],
-    ) -> Walked:
-        """Find the next pending deliveries of a registration, at most ``limit`` of them.
+    ) -> tuple[list[int], Any]:
+        """Find the next pending deliveries of a registration, at most ``limit``, and where that ended.
 
-        ``after`` is where the former step ended; ``None`` for the first one, or if that was forgotten.
+        ``after`` is where the former step ended; ``None`` for the first one, or if that was forgotten. At the
+        end, the place is ``None``.
         """
 
     def oldest_first(

@@ -27,6 +27,7 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.postgresql.environment import READ_ONLY, prepare
 from hookgw.store.postgresql.host_names import HostNames
 from hookgw.store.postgresql.identity import Identity, find
+from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.schema import missing_tables
 from hookgw.store.reader import ConnectionReader
 
@@ -656,6 +657,4 @@ def check_pooler(connection: Connection, server: Server) -> None:
 
 
 def _pid(connection: Connection) -> int:
-    row = connection.execute("SELECT pg_backend_pid()").fetchone()
-    assert row is not None  # noqa: S101
-    return int(row[0])
+    return int(one_row(connection, "SELECT pg_backend_pid()")[0])

@@ -14,7 +14,6 @@ from hookgw.store.postgresql.lookups import instance_number, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
 from hookgw.store.postgresql.selection import PENDING, search
 from hookgw.store.records import CancelQuery, PendingChange, micros
-from hookgw.store.steps import Walked
 
 # In the order of the index, behind where the former step ended: the server would otherwise go through the
 # entries of what is parked already, which stay in the index until it is cleaned up.
@@ -89,7 +88,7 @@ def next_pending(
     after: Place | None,
     limit: int,
     spared: Collection[int],
-) -> Walked:
+) -> tuple[list[int], Place | None]:
     after = after or BEGIN
     given = {
         "registration": registration,
@@ -108,7 +107,7 @@ def next_pending(
         missed = [seq for (seq,) in connection.execute(_MISSED, given)]
         seqs = list({*seqs, *missed})
         place = BEGIN if len(missed) == limit else None
-    return Walked(seqs, place)
+    return seqs, place
 
 
 def oldest_first(

@@ -34,6 +34,7 @@ logger = structlog.get_logger("hookgw.store")
 SCRUB_PATIENCE = 20.0
 _HOLDERS_INTERVAL = 0.2
 _MOST_NAMED = 5
+_NEWEST = "SELECT (pg_snapshot_xmax(pg_current_snapshot())::text::bigint %% 4294967296)::text"
 # What has a snapshot of a time before a transaction. Without pg_read_all_stats, a user sees its own sessions.
 _HOLDERS = """SELECT 'transaction of', pid, usename, application_name FROM pg_stat_activity
         WHERE age(backend_xmin) > age(%s::xid) AND pid <> pg_backend_pid() AND datname = current_database()
@@ -160,11 +161,8 @@ def remove_dead_rows(server: Server) -> bool:
     with server.errors(), closing(server.connect(SCRUB_PATIENCE)) as connection:
         connection.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
         # Everything that was erased is below this transaction.
-        row = connection.execute(
-            "SELECT (pg_snapshot_xmax(pg_current_snapshot())::text::bigint % 4294967296)::text"
-        ).fetchone()
-        assert row is not None  # noqa: S101
-        while holders := connection.execute(_HOLDERS, (row[0],) * 3).fetchall():
+        (newest,) = one_row(connection, _NEWEST)
+        while holders := connection.execute(_HOLDERS, (newest,) * 3).fetchall():
             if time.monotonic() >= deadline:
                 logger.warning(
                     "erased rows stay in the database: something may still read them",

@@ -8,6 +8,7 @@ from psycopg import Connection
 
 from hookgw.records.figures import Holder
 from hookgw.store.figures import ROW_BYTES, FigureRow, Place
+from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.transaction import INSTANCES, Transaction
 from hookgw.store.records import seconds
 
@@ -90,9 +91,7 @@ def take_news(transaction: Transaction, limit: int, size: int) -> str | None:
     connection = transaction.connection
     if connection.execute(_LOCK, (_FOLDING,)).fetchone() != (True,):
         return None
-    row = connection.execute(_TAKE_NEWS, (limit, size)).fetchone()
-    assert row is not None  # noqa: S101
-    return str(row[0])
+    return str(one_row(connection, _TAKE_NEWS, (limit, size))[0])
 
 
 def names_of(
@@ -139,13 +138,12 @@ def sum_parts(
 
 
 def measure(connection: Connection) -> int:
-    row = connection.execute(_MEASURE).fetchone()
-    return int(row[0]) if row else 0
+    return int(one_row(connection, _MEASURE)[0])
 
 
 def oldest_step(connection: Connection, step: int) -> int | None:
-    row = connection.execute(_OLDEST_STEP, (step,)).fetchone()
-    return row[0] if row else None
+    found: int | None = one_row(connection, _OLDEST_STEP, (step,))[0]
+    return found
 
 
 def oldest_pending(connection: Connection, registrations: Collection[str]) -> Mapping[str, float]:

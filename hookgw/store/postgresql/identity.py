@@ -21,6 +21,8 @@ from typing import NamedTuple
 import psycopg
 from psycopg import Connection
 
+from hookgw.store.postgresql.lookups import one_row
+
 # Without a function that a balancing pooler takes for a write: it would send the question to the primary.
 _STATE = """SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
     current_setting('transaction_read_only')"""
@@ -135,9 +137,7 @@ def find(connection: Connection) -> Found:
         OperationalError: what it reads is that of a standby, which is behind: lanes would send again what the
             primary knows as delivered.
     """
-    row = connection.execute(_STATE).fetchone()
-    assert row is not None  # noqa: S101 -- no FROM, so one row
-    next_xid, reads_only = row
+    next_xid, reads_only = one_row(connection, _STATE)
     if reads_only == "on":
         raise psycopg.OperationalError(
             "a pooler sends writes to the primary and reads to a standby, which may be behind; turn that off "
@@ -145,7 +145,6 @@ def find(connection: Connection) -> Found:
         )
     for statement in (_PLACE, _SYSTEM):
         with suppress(*_NOT_ASKED):
-            row = connection.execute(statement).fetchone()
-            assert row is not None  # noqa: S101 -- a function with one row
-            return Found(row[0], int(row[1], 16), next_xid)
+            place, identifier = one_row(connection, statement)
+            return Found(place, int(identifier, 16), next_xid)
     return Found(0, 0, next_xid)

@@ -31,6 +31,7 @@ from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes
 from hookgw.store.postgresql.database import TOKEN_LENGTH, DatabaseSession, Reader, Server, end_sessions
+from hookgw.store.postgresql.lookups import one_row
 
 T = TypeVar("T")
 
@@ -82,6 +83,7 @@ FROM (
         AND (state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
 )"""  # noqa: S608 - a constant
 
+_ADD_MEMBER = "INSERT INTO members VALUES (nextval('node_generations')) RETURNING generation"
 _VIEW = """SELECT
     (SELECT coalesce(jsonb_agg(jsonb_build_array(
         name, generation, url, extract(epoch FROM clock_timestamp() - heartbeat_at), is_leaving
@@ -211,16 +213,12 @@ class Nodes:
                 if is_dead and token != self._token:
                     _end_connections(connection, [generation])
                 _remove(connection, [generation])
-            row = connection.execute(
-                "INSERT INTO members VALUES (nextval('node_generations')) RETURNING generation"
-            ).fetchone()
-            assert row is not None  # noqa: S101 -- RETURNING
+            new: int = one_row(connection, _ADD_MEMBER)[0]
             connection.execute(
                 "INSERT INTO nodes VALUES (%s, %s, %s, clock_timestamp(), %s, %s)",
-                (row[0], node, url, is_leaving, self._token),
+                (new, node, url, is_leaving, self._token),
             )
-            generation_: int = row[0]
-            return generation_
+            return new
 
         connection.execute(_MEND_FUTURE)  # for itself: a join that is refused is undone
         return _locked(join, connection)
@@ -231,9 +229,7 @@ class Nodes:
         )
         if not beat.rowcount:
             return None
-        row = connection.execute(_VIEW).fetchone()
-        assert row is not None  # noqa: S101 -- no FROM, so one row
-        nodes, owners, version, time = row
+        nodes, owners, version, time = one_row(connection, _VIEW)
         if any(age < 0 for _, _, _, age, _ in nodes):
             connection.execute(_MEND_FUTURE)
         return FleetView(

@@ -33,6 +33,7 @@ from psycopg import Connection, sql
 from psycopg.errors import InsufficientPrivilege
 
 from hookgw.kernel.errors import StartError
+from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.record_changes import CHANGES, replace_trigger
 
 logger = structlog.get_logger("hookgw.store")
@@ -299,9 +300,8 @@ def set_aside(connection: Connection, schema: str) -> str | None:
     missing = missing_tables(connection)
     if not missing or len(missing) == len(_NAMES):
         return None
-    row = connection.execute("SELECT to_char(now(), 'YYYYMMDD_HH24MISS')").fetchone()
-    assert row is not None  # noqa: S101
-    aside = f"{schema[:46]}_{row[0]}"
+    (now,) = one_row(connection, "SELECT to_char(now(), 'YYYYMMDD_HH24MISS')")
+    aside = f"{schema[:46]}_{now}"
     connection.execute(
         sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(schema), sql.Identifier(aside))
     )

@@ -18,7 +18,6 @@ from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of
 from hookgw.store.sqlite.selection import PENDING, search
 from hookgw.store.sqlite.settle import weight
-from hookgw.store.steps import Walked
 
 # In any order: all of them go. The spared ones are few, at most one attempt in flight for each lane.
 _PENDING = """
@@ -59,10 +58,10 @@ def next_pending(
     after: int | None,  # noqa: ARG001 -- each step starts over: the deliveries of the former ones left the index
     limit: int,
     spared: Collection[int],
-) -> Walked:
+) -> tuple[list[int], int | None]:
     given = {"registration": registration, "spared": as_json(spared), "newest": now, "limit": limit}
     seqs = numbers_of(connection.execute(_PENDING, given).fetchone()[0])
-    return Walked(seqs, 0 if len(seqs) == limit else None)
+    return seqs, 0 if len(seqs) == limit else None
 
 
 def oldest_first(
