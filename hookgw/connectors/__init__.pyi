@@ -53,11 +53,11 @@ from hookgw.connectors.messages import text_data as text_data
 from hookgw.connectors.messages import vcard_of as vcard_of
 from hookgw.connectors.messages import vcard_text as vcard_text
 from hookgw.connectors.options import check_names as check_names
+from hookgw.connectors.options import check_public_url as check_public_url
+from hookgw.connectors.options import check_server_url as check_server_url
 from hookgw.connectors.options import check_token as check_token
 from hookgw.connectors.options import defaults_for as defaults_for
-from hookgw.connectors.options import is_bare as is_bare
 from hookgw.connectors.options import read_options as read_options
-from hookgw.connectors.options import server_url as server_url
 from hookgw.connectors.sentences import EMPTY_TEXT as EMPTY_TEXT
 from hookgw.connectors.sentences import PRESENCE_WITHOUT_CHAT as PRESENCE_WITHOUT_CHAT
 from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of as whatsapp_chat_of

@@ -64,30 +64,51 @@ def defaults_for(
         defaults: of the configuration; its ``base_url`` is the operator's server.
         secrets: the names of what is for the operator's server alone.
     """
-    given, operators = (server_url(str(one.get("base_url", "")).rstrip("/")) for one in (options, defaults))
+    given, operators = (_server_url(str(one.get("base_url", "")).rstrip("/")) for one in (options, defaults))
     if not options.get("base_url") or (given is not None and given == operators):
         return {**defaults}
     return {name: value for name, value in defaults.items() if name not in {*secrets}}
 
 
-def server_url(text: str) -> httpx.URL | None:
-    """Return the URL of a server; ``None`` if nobody could connect there.
+def check_server_url(option: str, url: str, example: str) -> None:
+    """Refuse an option that is not the URL of a server, or has a user, a password, a query or a fragment.
 
     Args:
-        text: as people write it. It may have a path, and user, query and fragment: see :func:`is_bare`.
+        option: its name.
+        url: its value.
+        example: of a right one.
+
+    Raises:
+        Invalid: the message does not repeat the value, in which a password may stand.
     """
-    try:
-        url = httpx.URL(text)
-        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
-    except (httpx.InvalidURL, ValueError):
-        return None
-    is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
-    return url if is_server and (url.port is None or 0 < url.port < 65_536) else None
+    found = _server_url(url)
+    if found is None or found.userinfo or found.query or found.fragment:
+        raise Invalid.of(
+            "options.server_url_form",
+            "{option}: use the URL of the server, such as {example}, without a user, a password, a query or "
+            "a fragment.",
+            option=option,
+            example=example,
+        )
 
 
-def is_bare(url: httpx.URL) -> bool:
-    """Return whether a URL has neither user information nor query nor fragment."""
-    return not (url.userinfo or url.query or url.fragment)
+def check_public_url(url: str | None, network: str) -> None:
+    """Refuse to connect if the network cannot reach hookgw.
+
+    Args:
+        url: ``server.public_url``, or ``ingest_url``, which is a path without it.
+        network: its name.
+
+    Raises:
+        Invalid: it cannot.
+    """
+    if "://" not in (url or ""):
+        raise Invalid.of(
+            "options.public_url_missing",
+            "server.public_url is not set: set it in hookgw's configuration to the URL under which {network} "
+            "reaches hookgw, because it sends the events there.",
+            network=network,
+        )
 
 
 def check_token(name: str, value: str) -> None:
@@ -106,3 +127,14 @@ def check_token(name: str, value: str) -> None:
             "{name} must consist of printable ASCII characters, without spaces.",
             name=name,
         )
+
+
+def _server_url(text: str) -> httpx.URL | None:
+    """Return the URL of a server; ``None`` if nobody could connect there."""
+    try:
+        url = httpx.URL(text)
+        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
+    except (httpx.InvalidURL, ValueError):
+        return None
+    is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
+    return url if is_server and (url.port is None or 0 < url.port < 65_536) else None

@@ -93,12 +93,7 @@ class Evolution(kit.NetworkConnector[Receiver]):
         read_options(
             options, read_defaults(self.defaults), ""
         )  # the name matters only as the default of remote
-        if public_url is None:
-            raise Invalid.of(
-                "evolution.public_url_needed",
-                "server.public_url is not set: set it in hookgw's configuration to the URL under "
-                "which Evolution API reaches hookgw, because it sends the events there.",
-            )
+        kit.check_public_url(public_url, "Evolution API")
 
     async def run(self, session: Session) -> None:
         """Keep the webhook in Evolution API set, and the state known, until cancelled.
@@ -117,11 +112,7 @@ class Evolution(kit.NetworkConnector[Receiver]):
             await connection.report(ConnectionState.CONNECTING)
             try:
                 options = read_options(session.options, read_defaults(self.defaults), session.instance)
-                if "://" not in (session.ingest_url or ""):
-                    raise Invalid.of(
-                        "evolution.public_url_missing",
-                        "server.public_url is not set: Evolution API cannot send its events anywhere.",
-                    )
+                kit.check_public_url(session.ingest_url, "Evolution API")
             except Invalid as error:
                 await connection.report(ConnectionState.CLOSE, _BAD_REQUEST, message=str(error))
                 await trio.sleep_forever()

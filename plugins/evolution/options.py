@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw import Invalid
 from hookgw import connectors as kit
-from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url, whatsapp_number_of
+from hookgw.connectors import check_names, check_server_url, check_token, repr_without, whatsapp_number_of
 
 from .webhook import EVENTS, NEWER, SPELLINGS
 
@@ -174,11 +174,5 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
 
 
 def _checked_url(text: str) -> str:
-    url = server_url(text)
-    if url is None or not is_bare(url):
-        raise Invalid.of(
-            "evolution.base_url_form",
-            "base_url must be the URL of Evolution API without user, password and query, such as "
-            "https://evolution.example.org.",
-        )
+    check_server_url("base_url", text, "https://evolution.example.org")
     return text.rstrip("/")

@@ -42,6 +42,7 @@ from hookgw.connectors import (
     FileToSend,
     NetworkConnector,
     attach_file,
+    check_public_url,
     close_for_options,
     emit_valid,
     file_to_send,
@@ -64,7 +65,7 @@ from .client import FILE_TIMEOUT, Refused
 from .connection import Connection, State
 from .content import parts_of_link
 from .events import Account, translate, unknown
-from .options import DEFAULTS, OPTIONS_SCHEMA, check_defaults, check_public_url, read_options
+from .options import DEFAULTS, OPTIONS_SCHEMA, check_defaults, read_options
 
 logger = structlog.get_logger("hookgw.gowa")
 
@@ -92,14 +93,14 @@ class Gowa(NetworkConnector[Connection]):
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         await trio.lowlevel.checkpoint()
         read_options(options, self.defaults)
-        check_public_url(public_url)
+        check_public_url(public_url, "GOWA")
 
     async def run(self, session: Session) -> None:
         """Keep the device, with hookgw's webhook, until cancelled or logged out."""
         await session.set_state(ConnectionState.CONNECTING)
         try:
             options = read_options(session.options, self.defaults, instance=session.instance)
-            check_public_url(session.ingest_url)
+            check_public_url(session.ingest_url, "GOWA")
         except Invalid as error:
             # An instance that was imported, or whose configuration has changed.
             await close_for_options(session, error)

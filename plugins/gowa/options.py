@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw import Invalid
 from hookgw import connectors as kit
-from hookgw.connectors import check_names, is_bare, repr_without, server_url, whatsapp_number_of
+from hookgw.connectors import check_names, check_server_url, repr_without, whatsapp_number_of
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -49,6 +49,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 """What an instance may set. ``base_url`` is needed, here or in the configuration."""
 
 DEFAULTS = ("base_url", "user", "password")
+_EXAMPLE = "http://gowa:3000"
 _PLACES = "in the request, or for all instances in the configuration at plugins.options.gowa"
 
 
@@ -79,7 +80,7 @@ def check_defaults(options: dict[str, Any]) -> None:
             raise ValueError(f"{name} needs base_url beside it, the server that it is for")
     if "base_url" in options:
         try:
-            _check_url(options["base_url"])
+            check_server_url("base_url", options["base_url"], _EXAMPLE)
         except Invalid as error:
             raise ValueError(str(error)) from None
 
@@ -101,31 +102,9 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any], *, instan
         )
     usual = kit.defaults_for(options, defaults, ("user", "password"))
     found = kit.read_options({"device": instance, **usual, **options}, Options)
-    _check_url(found.base_url)
+    check_server_url("base_url", found.base_url, _EXAMPLE)
     if ":" in found.user or not (found.user + found.password).isprintable():
         raise Invalid.of(
             "gowa.user_form", "user and password must be printable, and user must have no colon."
         )
     return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))
-
-
-def _check_url(base_url: str) -> None:
-    url = server_url(base_url)
-    if url is not None and url.userinfo:
-        raise Invalid.of(
-            "gowa.base_url_user",
-            "base_url must not contain a user or a password: set user and password beside it.",
-        )
-    if url is None or not is_bare(url):
-        raise Invalid.of(
-            "gowa.base_url_form", "base_url: use the URL of the GOWA server, such as http://gowa:3000."
-        )
-
-
-def check_public_url(url: str | None) -> None:
-    """Raise Invalid if the network cannot reach hookgw: without a public URL, that of requests is a path."""
-    if "://" not in (url or ""):
-        raise Invalid.of(
-            "gowa.public_url_missing",
-            "Set server.public_url in the configuration: GOWA sends its events to that address.",
-        )

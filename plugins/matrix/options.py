@@ -8,7 +8,7 @@ import msgspec
 
 from hookgw import Invalid
 from hookgw import connectors as kit
-from hookgw.connectors import check_token, repr_without, server_url
+from hookgw.connectors import check_server_url, check_token, repr_without
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -71,11 +71,7 @@ def read_options(options: dict[str, Any]) -> Options:
         Invalid: an option is missing or wrong; the message names it.
     """
     found = kit.read_options(options, Options)
-    if server_url(found.homeserver) is None:
-        raise Invalid.of(
-            "matrix.homeserver_form",
-            "homeserver: use the URL of the homeserver, such as https://matrix.example.org.",
-        )
+    check_server_url("homeserver", found.homeserver, "https://matrix.example.org")
     check_token("access_token", found.access_token)
     if not found.access_token and not (found.user and found.password):
         raise Invalid.of("matrix.login_missing", "Set the options user and password, or access_token.")

@@ -10,7 +10,7 @@ import msgspec
 
 from hookgw import Invalid
 from hookgw import connectors as kit
-from hookgw.connectors import is_bare, server_url
+from hookgw.connectors import check_server_url
 
 OFFICIAL = "https://api.telegram.org"
 """The Bot API server that Telegram runs."""
@@ -87,7 +87,7 @@ def read_options(options: dict[str, Any]) -> Options:
             "telegram.token_form",
             "bot_token is not the token of a bot, such as 123456:ABC-DEF1234ghIkl-zyx57W2v1u1.",
         )
-    check_base_url(found.base_url)
+    check_server_url("base_url", found.base_url, OFFICIAL)
     return found
 
 
@@ -99,22 +99,10 @@ def read_defaults(options: dict[str, Any]) -> Defaults:
     """
     try:
         found = msgspec.convert(options, Defaults)
-        check_base_url(found.base_url)
+        check_server_url("base_url", found.base_url, OFFICIAL)
     except (Invalid, msgspec.ValidationError) as error:
         raise ValueError(str(error)) from None
     return found
-
-
-def check_base_url(text: str) -> None:
-    """Raise ``Invalid`` unless a URL can be that of a Bot API server."""
-    url = server_url(text)
-    if url is None or not is_bare(url):
-        raise Invalid.of(
-            "telegram.base_url_form",
-            "base_url: use the URL of a Bot API server, such as {official}, without a user, "
-            "query or fragment.",
-            official=OFFICIAL,
-        )
 
 
 def check_webhook_url(url: str | None, base_url: str) -> None:

@@ -46,7 +46,7 @@ from .content import FILE_MESSAGES, file_of, parts_of_link, path_of, url_of
 from .events import translate, unknown
 from .groups import group_of, groups_in
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
-from .options import DEFAULTS, LINK_PREVIEWS, OPTIONS_SCHEMA, check_defaults, check_public_url, read_options
+from .options import DEFAULTS, LINK_PREVIEWS, OPTIONS_SCHEMA, check_defaults, read_options
 from .remote_session import State
 
 logger = structlog.get_logger("hookgw.waha")
@@ -77,14 +77,14 @@ class Waha(kit.NetworkConnector[Connection]):
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         await trio.lowlevel.checkpoint()
         read_options(options, self.defaults)
-        check_public_url(public_url)
+        kit.check_public_url(public_url, "WAHA")
 
     async def run(self, session: Session) -> None:
         """Keep the session running, with hookgw's webhook, until cancelled or logged out."""
         await session.set_state(ConnectionState.CONNECTING)
         try:
             options = read_options(session.options, self.defaults)
-            check_public_url(session.ingest_url)
+            kit.check_public_url(session.ingest_url, "WAHA")
         except Invalid as error:
             # An instance that was imported, or whose configuration has changed.
             await kit.close_for_options(session, error)

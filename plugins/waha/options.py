@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw import Invalid
 from hookgw import connectors as kit
-from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url, whatsapp_number_of
+from hookgw.connectors import check_names, check_server_url, check_token, repr_without, whatsapp_number_of
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -52,6 +52,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 LINK_PREVIEWS = "link_previews"
 """The operator's own option: whether WAHA may fetch the pages of links in texts, to show previews of them."""
 
+_EXAMPLE = "https://waha.example.org"
 _PLACES = "in the request, or for all instances in the configuration at plugins.options.waha"
 DEFAULTS = (*(name for name in OPTIONS_SCHEMA["properties"] if name != "number"), LINK_PREVIEWS)
 
@@ -84,7 +85,7 @@ def check_defaults(options: dict[str, Any]) -> None:
             raise ValueError(f"{name} needs base_url beside it, the server that it is for")
     if "base_url" in options:
         try:
-            _check_url(options["base_url"])
+            check_server_url("base_url", options["base_url"], _EXAMPLE)
         except Invalid as error:
             raise ValueError(str(error)) from None
 
@@ -101,29 +102,6 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Option
         )
     usual = kit.defaults_for(options, defaults, ("api_key", "hmac_key"))
     found = kit.read_options({**usual, **options}, Options)
-    _check_url(found.base_url)
+    check_server_url("base_url", found.base_url, _EXAMPLE)
     check_token("api_key", found.api_key)
     return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))
-
-
-def _check_url(base_url: str) -> None:
-    url = server_url(base_url)
-    if url is not None and url.userinfo:
-        raise Invalid.of(
-            "waha.base_url_user",
-            "base_url must not contain a user or a password; WAHA knows callers by their api_key.",
-        )
-    if url is None or not is_bare(url):
-        raise Invalid.of(
-            "waha.base_url_form",
-            "base_url: use the URL of the WAHA server, such as https://waha.example.org.",
-        )
-
-
-def check_public_url(url: str | None) -> None:
-    """Raise Invalid if the network cannot reach hookgw: without a public URL, that of requests is a path."""
-    if "://" not in (url or ""):
-        raise Invalid.of(
-            "waha.public_url_missing",
-            "Set server.public_url in the configuration: WAHA sends its events to that address.",
-        )

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from hookgw import Invalid, Sentence
 from hookgw import connectors as kit
-from hookgw.connectors import check_names, check_token, repr_without, server_url
+from hookgw.connectors import check_names, check_server_url, check_token, repr_without
 
 PLUGIN = "whatsapp_cloud"
 NEEDED = ("phone_number_id", "access_token", "app_secret", "verify_token")
@@ -133,10 +133,7 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
     lacking = [name for name in NEEDED if not getattr(found, name)]
     if lacking:
         raise Invalid(missing(lacking))
-    if server_url(found.base_url) is None:
-        raise Invalid.of(
-            "whatsapp_cloud.base_url_form", "base_url must be a URL such as https://graph.facebook.com."
-        )
+    check_server_url("base_url", found.base_url, Options().base_url)
     check_token("access_token", found.access_token)
     return found
 

@@ -4,7 +4,14 @@ import msgspec
 import pytest
 
 from hookgw import Invalid
-from hookgw.connectors import check_names, check_token, defaults_for, is_bare, read_options, server_url
+from hookgw.connectors import (
+    check_names,
+    check_public_url,
+    check_server_url,
+    check_token,
+    defaults_for,
+    read_options,
+)
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -28,17 +35,9 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
         check_names({"a": 1, "c": 2}, ("a", "b"), "chat has no option {}; its options are ")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("https://a.example", "http://10.0.0.5:8080/path", "https://u:p@a.example", "https://[::1]:1"),
-        "https://a.example?x#y",
-    ],
-)
+@pytest.mark.parametrize("text", ["https://a.example", "http://10.0.0.5:8080/path", "https://[::1]:1"])
 def test_a_server_has_a_url(text: str) -> None:
-    url = server_url(text)
-    assert url is not None
-    assert is_bare(url) is not any(mark in text for mark in "@?#")
+    check_server_url("base_url", text, "https://chat.example")
 
 
 @pytest.mark.parametrize(
@@ -46,10 +45,20 @@ def test_a_server_has_a_url(text: str) -> None:
     [
         *("", "x", "ftp://a", "http://", "https://[", "http://[::", "https://x:99999", "https://x:0"),
         *("https://\0", "https://x\r\nA: b", "https://xn--", "https://a b"),
+        *("https://u:hunter2@a.example", "https://a.example?x", "https://a.example#y"),
     ],
 )
-def test_nobody_could_connect_there(text: str) -> None:
-    assert server_url(text) is None
+def test_another_text_is_no_server(text: str) -> None:
+    with pytest.raises(Invalid, match=r"^base_url: use .* such as https://chat\.example, .*") as refused:
+        check_server_url("base_url", text, "https://chat.example")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_network_must_reach_hookgw() -> None:
+    check_public_url("https://hooks.example", "Chat")
+    for url in (None, "", "/ingest/shop/x"):
+        with pytest.raises(Invalid, match=r"server\.public_url is not set: .* Chat reaches"):
+            check_public_url(url, "Chat")
 
 
 OPERATORS = {"base_url": "https://chat.example", "api_key": "operator", "mode": "fast"}

@@ -582,7 +582,7 @@ async def test_options(connector: Connector) -> None:
         "https://a#b",
         "http://[::",
     ):
-        assert "base_url must be" in await check({}, base_url=url, api_key="k")
+        assert "base_url: use the URL" in await check({}, base_url=url, api_key="k")
     assert "printable ASCII" in await check({}, **base, api_key="é")
     assert "not valid" in await check({}, **base, api_key="k", remote=7)
     with pytest.raises(Invalid, match=r"^server\.public_url is not set: set it .* there\.$"):

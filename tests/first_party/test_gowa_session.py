@@ -279,7 +279,7 @@ async def test_a_device_may_have_another_name() -> None:
     [
         ({}, "Set base_url"),
         ({"base_url": "ftp://x"}, "use the URL"),
-        ({"base_url": "http://u:p@x"}, "set user and password beside it"),
+        ({"base_url": "http://u:p@x"}, "without a user, a password"),
         ({"base_url": "http://x/?a"}, "use the URL"),
         ({"base_url": BASE_URL, "user": 5}, "not valid"),
         ({"base_url": BASE_URL, "user": "a:b"}, "no colon"),

@@ -158,8 +158,8 @@ PAGES = {
             "Options": [
                 "read_options",
                 "defaults_for",
-                "server_url",
-                "is_bare",
+                "check_server_url",
+                "check_public_url",
                 "check_token",
                 "check_names",
             ],
