@@ -29,8 +29,8 @@ from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.concurrency.tasks import TaskFailed, retry_contained
 from hookgw.core.audit import current_actor
 from hookgw.fair import PerHolder, Share
-from hookgw.kernel.errors import Conflict, HookgwError, NotFound, StorageUnavailable, Unavailable
-from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.kernel.errors import Conflict, HookgwError, NotFound, Unavailable
+from hookgw.lanes.store_retry import log_refusal, retry_until_readable
 from hookgw.records.audit import AuditEntry
 from hookgw.records.jobs import CANCELLABLE, PAUSABLE, Job, JobKind, JobOrder, JobState, new_job_id
 from hookgw.records.registrations import GLOBAL_INSTANCE
@@ -497,7 +497,7 @@ class Jobs:
             await self._store_until_done(partial(self._store.remove_jobs, gone))
 
     async def _store_until_done(self, write: Callable[[], Awaitable[None]]) -> None:
-        await retry_until_readable(write, _log_refusal)
+        await retry_until_readable(write, log_refusal("a job"))
 
 
 def _holder(job: Job) -> str:
@@ -517,7 +517,3 @@ async def _first_of(event: trio.Event, ended: trio.Event) -> None:
         nursery.start_soon(cancel_after_end)
         await event.wait()
         nursery.cancel_scope.cancel()
-
-
-def _log_refusal(error: StorageUnavailable) -> None:
-    logger.warning("jobs wait for the disk", reason=str(error))

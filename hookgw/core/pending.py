@@ -33,9 +33,9 @@ from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.registry import Registry
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import StorageUnavailable, Unavailable
+from hookgw.kernel.errors import Unavailable
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.lanes.store_retry import log_refusal, retry_until_readable
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.lanes import lane_rule, registration_of
 from hookgw.records.registrations import GLOBAL_INSTANCE, Ordering, Registration
@@ -223,11 +223,11 @@ class PendingDeliveries(Collaborator):
         if cursor is None:
             # After a restart there is a cursor unless the job had not begun: then everything is to be parked.
             # Otherwise the cursor is read before anything else can append to the registrations.
-            refused = partial(_log_refusal, "parking", ", ".join(running.job.registrations))
+            refused = log_refusal("parking", registration=", ".join(running.job.registrations))
             cursor = await retry_until_readable(self._store.park_cursor, refused)
             running.job = msgspec.structs.replace(running.job, cursor=cursor)
         for registration_id in running.job.registrations:
-            refused = partial(_log_refusal, "parking", registration_id)
+            refused = log_refusal("parking", registration=registration_id)
             more = True
             while more:
                 job = running.job if running.is_stored else None
@@ -347,7 +347,7 @@ class PendingDeliveries(Collaborator):
                 # A delivery in flight must not be moved: its new lane would send it a second time.
                 for _, flight_ended in self._dispatcher.in_flight(registration_id):
                     await flight_ended.wait()
-                refused = partial(_log_refusal, "re-partitioning", registration_id)
+                refused = log_refusal("re-partitioning", registration=registration_id)
                 step = partial(retry_until_readable, partial(self._step, registration_id, lock), refused)
                 failed = partial(_log_error, registration_id)
                 while await retry_contained(step, failed):
@@ -372,11 +372,12 @@ class PendingDeliveries(Collaborator):
         if self._registry.registration(registration_id) is None:
             first()
             await retry_until_readable(
-                partial(self.park_gone, registration_id), partial(_log_refusal, "parking", registration_id)
+                partial(self.park_gone, registration_id), log_refusal("parking", registration=registration_id)
             )
             return
         read = partial(self._store.pending_lanes, registration_id)
-        backlog = await retry_until_readable(read, partial(_log_refusal, "starting lanes", registration_id))
+        refused = log_refusal("starting lanes", registration=registration_id)
+        backlog = await retry_until_readable(read, refused)
         first()
         self._dispatcher.start((found.lane, found.count) for found in backlog)
 
@@ -403,7 +404,3 @@ def _log_error(registration_id: str, failure: TaskFailed) -> None:
         reason=str(failure),
         exc_info=failure.__cause__,
     )
-
-
-def _log_refusal(work: str, registration_id: str, error: StorageUnavailable) -> None:
-    logger.warning(f"{work} waits for the disk", registration=registration_id, reason=str(error))

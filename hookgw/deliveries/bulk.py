@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from functools import partial
 
 import msgspec
-import structlog
 import trio
 
 from hookgw.concurrency.clock import Clock
@@ -26,8 +25,8 @@ from hookgw.deliveries.selection import details_of, for_one
 from hookgw.fair import PerHolder
 from hookgw.fleet.all_nodes import AllNodes, Question
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import StorageUnavailable, TooManyRequests
-from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.kernel.errors import TooManyRequests
+from hookgw.lanes.store_retry import log_refusal, retry_until_readable
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.jobs import Job, JobKind, JobOrder, JobPart
 from hookgw.records.registrations import GLOBAL_INSTANCE
@@ -51,7 +50,7 @@ _BEHIND = 2e-6
 
 _ACTIONS = {JobKind.REPLAY: AuditAction.DELIVERY_REPLAY, JobKind.CANCEL: AuditAction.DELIVERY_CANCEL}
 
-logger = structlog.get_logger("hookgw.bulk")
+_refused = log_refusal("a job over several instances")
 
 
 class PartsAsked(msgspec.Struct, frozen=True):
@@ -226,7 +225,7 @@ class BulkJobs(Collaborator):
                 instances_done=job.instances_done + len(chosen) - len(parts),
             )
             put = partial(self._store.put_job, job, *parts, audit=entries)
-            await retry_until_readable(put, _log_refusal)
+            await retry_until_readable(put, _refused)
             running.job = job
         return len(chosen) == STEP
 
@@ -259,7 +258,7 @@ class BulkJobs(Collaborator):
             warning=warning,
         )
         if ended:
-            await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
+            await retry_until_readable(partial(self._store.put_job, running.job), _refused)
         return ended > 0
 
     async def answer(self, asked: PartsAsked) -> PartsPart:
@@ -326,7 +325,3 @@ def _with_failure(warning: str | None, failure: str) -> str:
         if warning.endswith(_MORE)
         else f"{warning} {failure if len(warning) < LONGEST_WARNING else _MORE}"
     )
-
-
-def _log_refusal(error: StorageUnavailable) -> None:
-    logger.warning("a job over several instances waits for the disk", reason=str(error))

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-import structlog
 import trio
 
 from hookgw.core.audit import Audit, current_actor
@@ -31,10 +30,9 @@ from hookgw.kernel.errors import (
     Forbidden,
     LaneElsewhere,
     NotFound,
-    StorageUnavailable,
 )
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.lanes.store_retry import log_refusal, retry_until_readable
 from hookgw.records.audit import ActorKind, AuditAction, AuditEntry
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Event
@@ -46,7 +44,6 @@ from hookgw.records.selection import DeliverySelection
 from hookgw.store import CancelQuery, DeliverySummary, Store
 
 T = TypeVar("T")
-logger = structlog.get_logger("hookgw.cancelling")
 
 
 class Cancellations(Collaborator):
@@ -268,7 +265,7 @@ class Cancellations(Collaborator):
 
     async def _retried(self, running: RunningJob, call: Callable[[], Awaitable[T]]) -> T:
         if running.is_stored:
-            return await retry_until_readable(call, _log_refusal)
+            return await retry_until_readable(call, log_refusal("a cancellation"))
         return await call()  # nothing is cancelled: the caller may ask again
 
     def _entry(self, job: Job) -> AuditEntry:
@@ -298,7 +295,3 @@ def _reason() -> str:
         return f"Cancelled with the key {actor.name!r}."
     # The names of keys that reach everything are the operator's.
     return "Cancelled with a global key." if actor.kind is ActorKind.KEY else "Cancelled by hookgw."
-
-
-def _log_refusal(error: StorageUnavailable) -> None:
-    logger.warning("cancelling waits for the disk", reason=str(error))

@@ -27,9 +27,9 @@ from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.fleet.lane_pauses import LanePauses
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
+from hookgw.kernel.errors import Conflict, NotFound
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.lanes.store_retry import log_refusal, retry_until_readable
 from hookgw.records.audit import AuditAction
 from hookgw.records.erased_persons import with_erased
 from hookgw.records.instances import Instance
@@ -37,6 +37,8 @@ from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import is_global
 from hookgw.records.sentences import ERASURE_UNDER_WAY, THE_INSTANCE_DELETED
 from hookgw.store import Store
+
+_refused = log_refusal("an erasure")
 
 logger = structlog.get_logger("hookgw.erasing")
 
@@ -141,12 +143,12 @@ class Erasures(Collaborator):
                 raise NotFound(THE_INSTANCE_DELETED)
         # Before the log is emptied, because it has the record, too.
         running.job = msgspec.structs.replace(running.job, erase=None)
-        await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
+        await retry_until_readable(partial(self._store.put_job, running.job), _refused)
         warnings = []
-        if not await retry_until_readable(self._store.scrub, _log_refusal):
+        if not await retry_until_readable(self._store.scrub, _refused):
             warnings.append(LEFT_BYTES)
             logger.warning("erased bytes are still in the storage", instance=running.job.instance)
-        if not await retry_until_readable(self._store.is_overwritten, _log_refusal):
+        if not await retry_until_readable(self._store.is_overwritten, _refused):
             warnings.append(FREED_BEFORE)
         running.job = msgspec.structs.replace(running.job, warning=" ".join(warnings) or None)
 
@@ -167,7 +169,7 @@ class Erasures(Collaborator):
             while cursor is not None:
                 find = partial(self._store.find_concerned, job.instance, value, cursor, pending=pending)
                 async with self._jobs.turn(job.instance):
-                    page = await retry_until_readable(find, _log_refusal)
+                    page = await retry_until_readable(find, _refused)
                     if page.events:
                         met = await self._erase(running, page.events, value)
                         if met:
@@ -184,7 +186,7 @@ class Erasures(Collaborator):
                 spared=[seq for seq, _ in flights],
                 job=running.job,
             )
-            erased = await retry_until_readable(erase, _log_refusal)
+            erased = await retry_until_readable(erase, _refused)
         running.job = running.job.advanced(erased.deliveries, running.job.cursor, events=erased.events)
         return [ended for _, ended in flights] if erased.left else []
 
@@ -219,7 +221,3 @@ class Erasures(Collaborator):
             elif (lane := self._pending.lane_of_instance(registration, instance)) is not None or shared:
                 found.append((registration.id, lane))
         return found
-
-
-def _log_refusal(error: StorageUnavailable) -> None:
-    logger.warning("erasing waits for the storage", reason=str(error))
