@@ -25,7 +25,7 @@ from hookgw.command.configuration import (
 )
 from hookgw.command.failure import Failed
 from hookgw.command.garbage import tune_garbage_collector
-from hookgw.command.logging_setup import configure_logging
+from hookgw.command.logging_setup import configure_logging, log_uncaught
 from hookgw.command.output import say
 from hookgw.command.process import (
     RECOMMENDED_OPEN_FILES,
@@ -104,6 +104,7 @@ def prepare_process(settings: Settings, config: Path | None) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (*STOP_SIGNALS, signal.SIGHUP))
     # First, because each of the next steps may log a warning.
     configure_logging(settings.log, sys.stderr)
+    log_uncaught()
     warn_of_exposed_secrets(config)
     warn_of_unknown_variables()
     limit = raise_file_limit()

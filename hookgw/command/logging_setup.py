@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, TextIO
@@ -135,6 +136,31 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
         # Module-level loggers exist before this call. A cached one would keep the former configuration.
         cache_logger_on_first_use=False,
     )
+
+
+def log_uncaught() -> None:
+    """Send what fails outside of the program's own calls to the log: threads, and ``__del__``.
+
+    Python prints these tracebacks itself: with their secrets, as lines that are no JSON, and in pieces if
+    several threads write at once. Call this once, in a process that only runs a gateway.
+    """
+    import structlog
+
+    logger = structlog.get_logger("hookgw")
+
+    def log_thread(failed: threading.ExceptHookArgs) -> None:
+        if failed.exc_value is not None and not isinstance(failed.exc_value, SystemExit):
+            logger.error(
+                "a thread failed", thread=failed.thread and failed.thread.name, exc_info=failed.exc_value
+            )
+
+    def log_ignored(ignored: sys.UnraisableHookArgs) -> None:
+        # Only its name: to show the object may fail as well.
+        where = getattr(ignored.object, "__qualname__", type(ignored.object).__qualname__)
+        logger.error("an exception was ignored", where=where, exc_info=ignored.exc_value)
+
+    threading.excepthook = log_thread
+    sys.unraisablehook = log_ignored
 
 
 def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

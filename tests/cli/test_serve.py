@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import httpx
+import msgspec
 import pytest
 
 from hookgw import __version__
@@ -247,6 +248,57 @@ def test_a_crash_of_the_dispatcher_ends_the_process_with_1(tmp_path: Path) -> No
         out, errors = server.communicate(timeout=30)
         assert (server.returncode, out) == (1, "")
     assert "a bug in the dispatcher" in errors
+
+
+FAILS_ASIDE = """
+import gc
+import threading
+
+import hookgw
+
+
+class Held:
+    def __del__(self):
+        raise ValueError("in __del__ https://user:hunter2@a.example/")
+
+
+def poll():
+    raise RuntimeError("in the thread https://user:hunter2@a.example/")
+
+
+def leave():
+    raise SystemExit
+
+
+@hookgw.hookimpl
+async def hookgw_run(gateway):
+    for name, target in (("poller", poll), ("leaver", leave)):
+        thread = threading.Thread(target=target, name=name)
+        thread.start()
+        thread.join()
+    Held()
+    gc.collect()
+    print("failed aside", flush=True)
+"""
+
+
+def test_what_fails_beside_the_program_is_a_line_of_the_log(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "mine.py").write_text(FAILS_ASIDE)
+    with serving(tmp_path) as server:
+        assert server.stdout is not None
+        said = {server.stdout.readline().partition(" listening")[0] for _ in range(2)}
+        assert said == {"failed aside\n", f"hookgw {__version__}"}
+        server.terminate()
+        _, errors = server.communicate(timeout=30)
+    assert "hunter2" not in errors
+    lines = [msgspec.json.decode(line) for line in errors.splitlines()]
+    [thread] = [line for line in lines if line["event"] == "a thread failed"]
+    assert (thread["thread"], thread["level"]) == ("poller", "error")
+    assert thread["exception"].endswith("RuntimeError: in the thread https://***@a.example/")
+    [ignored] = [line for line in lines if line["event"] == "an exception was ignored"]
+    assert (ignored["where"], ignored["level"]) == ("Held.__del__", "error")
+    assert ignored["exception"].endswith("ValueError: in __del__ https://***@a.example/")
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
