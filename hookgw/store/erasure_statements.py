@@ -34,11 +34,7 @@ class ErasureStatements(Protocol[C_contra, Now_contra]):
     def find_concerned(
         self, connection: C_contra, instance: str, value: str, *, after: int, now: Now_contra, pending: bool
     ) -> Concerned:
-        """Find the next events whose payload has a text as a value, or as the name of a member, at any depth.
-
-        With an identifier of WhatsApp, those of its devices are found, too. ``pending`` searches pending
-        deliveries alone.
-        """
+        """Find the next events as :meth:`hookgw.store.PendingChanges.find_concerned` says."""
 
     def find_unwanted(
         self, connection: C_contra, instance: str, value: str, *, after: tuple[int, int], newest: int
@@ -62,7 +58,4 @@ class ErasureStatements(Protocol[C_contra, Now_contra]):
     def remove_events(
         self, connection: C_contra, seqs: Collection[int], events: Collection[int], named: Person
     ) -> None:
-        """Remove deliveries with all that belongs to them, and their events.
-
-        Ids of events stay, so that a second copy is noticed; but not those that contain a part of the text.
-        """
+        """Remove deliveries with all that belongs to them, and their events but ids without the person."""

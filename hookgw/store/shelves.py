@@ -68,6 +68,13 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
     async def _read(self, function: Callable[[Shelves], T]) -> T:
         return await self._reader.run(lambda connection: function(self._shelves_of(connection)))
 
+    async def _change(self, change: Callable[[Shelves], object], audit: Sequence[AuditEntry] = ()) -> None:
+        def run(transaction: Tx) -> None:
+            change(self._shelves(transaction))
+            self.write_audit(transaction, audit)
+
+        await self._commits.call(run)
+
     def _shelves(self, transaction: Tx) -> Shelves:
         return self._shelves_of(transaction.connection)
 
@@ -80,14 +87,12 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
     async def put_instance(
         self, instance: Instance, first: Registration | None = None, *, audit: Sequence[AuditEntry] = ()
     ) -> None:
-        def put(transaction: Tx) -> None:
-            shelves = self._shelves(transaction)
+        def put(shelves: Shelves) -> None:
             shelves.instances[instance.name] = instance
             if first is not None:
                 shelves.registrations[first.id] = first
-            self.write_audit(transaction, audit)
 
-        await self._commits.call(put)
+        await self._change(put, audit)
 
     async def remove_instance(
         self,
@@ -193,14 +198,12 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
         ended: Collection[str] = (),
         audit: Sequence[AuditEntry] = (),
     ) -> None:
-        def put(transaction: Tx) -> None:
-            sessions = self._shelves(transaction).sessions
-            sessions.remove(ended)
-            if is_new or session.id in sessions:
-                sessions[session.id] = session
-            self.write_audit(transaction, audit)
+        def put(shelves: Shelves) -> None:
+            shelves.sessions.remove(ended)
+            if is_new or session.id in shelves.sessions:
+                shelves.sessions[session.id] = session
 
-        await self._commits.call(put)
+        await self._change(put, audit)
 
     async def remove_sessions(self, session_ids: Collection[str]) -> None:
         await self._remove_in_steps(lambda shelves: shelves.sessions, session_ids)
@@ -209,26 +212,10 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
         return await self._read(lambda shelves: shelves.keys.load())
 
     async def put_key(self, key: Key, *, audit: Sequence[AuditEntry] = ()) -> None:
-        def put(transaction: Tx) -> None:
-            self._shelves(transaction).keys[key.name] = key
-            self.write_audit(transaction, audit)
-
-        await self._commits.call(put)
+        await self._change(lambda shelves: shelves.keys.update({key.name: key}), audit)
 
     async def remove_keys(self, names: Collection[str], *, audit: Sequence[AuditEntry] = ()) -> None:
-        await self._remove(lambda shelves: shelves.keys, names, audit)
-
-    async def _remove(
-        self,
-        shelf: Callable[[Shelves], RecordShelf[Any]],
-        keys: Collection[str],
-        audit: Sequence[AuditEntry] = (),
-    ) -> None:
-        def remove(transaction: Tx) -> None:
-            shelf(self._shelves(transaction)).remove(keys)
-            self.write_audit(transaction, audit)
-
-        await self._commits.call(remove)
+        await self._change(lambda shelves: shelves.keys.remove(names), audit)
 
     async def _remove_in_steps(
         self, shelf: Callable[[Shelves], RecordShelf[Any]], keys: Collection[str]
@@ -236,7 +223,7 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
         # What has ended while hookgw did not run goes at once: tens of thousands in one commit held up all
         # events for so long that they were refused.
         for some in _in_parts(keys):
-            await self._remove(shelf, some)
+            await self._change(lambda shelves: shelf(shelves).remove(some))  # noqa: B023 -- the next part comes after it
 
     def write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
         self._sql.write_audit(transaction, entries)
@@ -265,19 +252,13 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
         return await self._read(lambda shelves: shelves.rhythms.get(instance_id))
 
     async def put_rhythms(self, rhythms: Mapping[str, StoredRhythm]) -> None:
-        def put(transaction: Tx) -> None:
-            self._shelves(transaction).rhythms.update(rhythms)
-
-        await self._commits.call(put)
+        await self._change(lambda shelves: shelves.rhythms.update(rhythms))
 
     async def load_coverage(self, instance_id: str) -> float | None:
         return await self._read(lambda shelves: shelves.coverage.get(instance_id))
 
     async def put_coverage(self, until: Mapping[str, float]) -> None:
-        def put(transaction: Tx) -> None:
-            self._shelves(transaction).coverage.update(until)
-
-        await self._commits.call(put)
+        await self._change(lambda shelves: shelves.coverage.update(until))
 
     async def load_plugin_records(self, plugin: str) -> dict[str, Any]:
         return await self._read(lambda shelves: shelves.of_plugin(plugin).load())
@@ -298,11 +279,7 @@ class ShelvedRecords(Collaborator, Generic[C, Tx]):
         return await self._read(lambda shelves: shelves.values.get(key))
 
     async def put_value(self, key: str, value: Any, *, audit: Sequence[AuditEntry] = ()) -> None:
-        def put(transaction: Tx) -> None:
-            self._shelves(transaction).values[key] = value
-            self.write_audit(transaction, audit)
-
-        await self._commits.call(put)
+        await self._change(lambda shelves: shelves.values.update({key: value}), audit)
 
 
 class Shelves:
