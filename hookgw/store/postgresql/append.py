@@ -58,10 +58,7 @@ _STORED = """SELECT e.seq FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS g
 def append(
     connection: Connection, xid: int, news: Sequence[AppendedEvent], *, keep_unwanted: bool = True
 ) -> set[int]:
-    """Add events and their deliveries, except duplicates; return the numbers of the added events.
-
-    Without ``keep_unwanted``, the row of an event without a delivery only detects duplicates.
-    """
+    """See :func:`hookgw.store.sqlite.append.append`."""
     prepared = prepare(connection, news)
     if prepared is None:
         return set()

@@ -10,7 +10,7 @@ from psycopg import Connection
 from hookgw.records.audit import AuditEntry
 from hookgw.store import audit_entries
 from hookgw.store.audit_entries import AuditPart, AuditRow, StoredEntry
-from hookgw.store.postgresql.lookups import count_rows, one_row, sought
+from hookgw.store.postgresql.lookups import columns_of, count_rows, one_row, sought
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import AuditQuery, micros
 from hookgw.store.searches import in_time
@@ -39,8 +39,7 @@ def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None
         (micros(entry.at), entry.instance, entry.instance_id, entry.action, audit_entries.stored(entry))
         for entry in entries
     ]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    transaction.connection.execute(_ADD, columns)
+    transaction.connection.execute(_ADD, columns_of(rows))
     transaction.count_rows(len(entries))
 
 

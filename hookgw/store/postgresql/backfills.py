@@ -23,6 +23,7 @@ from hookgw.store.log import Place
 from hookgw.store.postgresql.append import position
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.repartition import find_lanes, newest_rules
+from hookgw.store.postgresql.requeue import REQUEUE
 from hookgw.store.postgresql.selection import DIALECT
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import BackfillQuery, micros
@@ -79,12 +80,6 @@ _ADD = """INSERT INTO deliveries (seq, event, instance, kind, registration, lane
     JOIN events e ON e.seq = given.event"""
 # Events without a delivery are pruned by themselves.
 _COUNT_HEARD = "UPDATE events SET heard = heard + 1 WHERE seq = ANY(%s)"
-_AGAIN = """UPDATE deliveries SET state = 'pending', lane = given.lane, xid = %(xid)s,
-        position = given.position, queued_at = %(at)s, failures = 0, next_at = 0,
-        finished_at = NULL, reason = NULL
-    FROM unnest(%(seqs)s::bigint[], %(lanes)s::text[], %(positions)s::bigint[])
-        AS given (seq, lane, position)
-    WHERE deliveries.seq = given.seq"""
 _NEWEST_EVENT = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM event_numbers"
 
 
@@ -177,7 +172,7 @@ def make(transaction: Transaction, step: Making) -> int:
     common = {"registration": sought(query.registration), "xid": reserved.first, "at": micros(at)}
     for statement, key, chosen in (
         (_ADD, "events", [one for one in places if one.dead not in dead]),
-        (_AGAIN, "seqs", [one for one in places if one.dead in dead]),
+        (REQUEUE, "seqs", [one for one in places if one.dead in dead]),
     ):
         if chosen:
             rows = {

@@ -55,10 +55,7 @@ _REMEMBERED = "SELECT coalesce(-sum(heard), 0)::bigint FROM events WHERE heard <
 
 
 def keep_ids(connection: Connection, events: Collection[int], *, is_pruned: bool = True) -> None:
-    """Reduce events that have no delivery any more to their ids.
-
-    The log of their instances begins behind what is pruned. What was erased is no gap in it.
-    """
+    """See :func:`hookgw.store.sqlite.event_ids.keep_ids`."""
     numbers = list(events)
     connection.execute(_LOCK, (numbers,))
     connection.execute(_LOCK_LOG)

@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from hookgw.records.figures import Holder
 from hookgw.store.figures import ROW_BYTES, FigureRow, Place
-from hookgw.store.postgresql.lookups import one_row
+from hookgw.store.postgresql.lookups import columns_of, one_row
 from hookgw.store.postgresql.transaction import INSTANCES, Transaction
 from hookgw.store.records import seconds
 
@@ -106,12 +106,11 @@ def keys_of(transaction: Transaction, holders: Collection[Holder]) -> Mapping[Ho
 
 
 def read_rows(connection: Connection, places: Collection[Place]) -> list[FigureRow]:
-    columns = [list(column) for column in zip(*places, strict=True)]
-    return [FigureRow(*row) for row in connection.execute(_READ, columns)]
+    return [FigureRow(*row) for row in connection.execute(_READ, columns_of(places))]
 
 
 def write_rows(transaction: Transaction, rows: Sequence[FigureRow]) -> None:
-    transaction.connection.execute(_WRITE, [list(column) for column in zip(*rows, strict=True)])
+    transaction.connection.execute(_WRITE, columns_of(rows))
 
 
 def take_oldest(transaction: Transaction, step: int, before: int, limit: int) -> list[FigureRow]:

@@ -20,7 +20,7 @@ from hookgw.store.log import TAIL_ROWS, LogPart, LogSearch, LogState, Run, Unwan
 from hookgw.store.postgresql.database import one_moment
 from hookgw.store.postgresql.event_ids import keep_ids
 from hookgw.store.postgresql.history import summaries
-from hookgw.store.postgresql.lookups import instance_number, one_row, sought
+from hookgw.store.postgresql.lookups import columns_of, instance_number, one_row, sought
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.postgresql.selection import DIALECT
 from hookgw.store.postgresql.transaction import Transaction
@@ -105,11 +105,6 @@ _STILL_UNWANTED = "SELECT seq FROM events WHERE seq = ANY(%s) AND heard = 0 ORDE
 
 
 def begin_log(connection: Connection, now: float, *, is_whole: bool) -> None:
-    """Note at a start whether the log has all events from now on.
-
-    Args:
-        is_whole: whether unwanted events are kept with their payloads.
-    """
     was_whole, has_begun = one_row(connection, _WAS_WHOLE)
     if was_whole == is_whole and has_begun:
         return
@@ -157,7 +152,7 @@ def add_run(transaction: Transaction, run: Run) -> None:
     connection.execute(_ADVANCE, run.last)
     if run.entries:
         rows = [(one[0], run.transactions[one[1]], *one[1:]) for one in run.entries]
-        connection.execute(_ADD_ENTRIES, [list(column) for column in zip(*rows, strict=True)])
+        connection.execute(_ADD_ENTRIES, columns_of(rows))
 
 
 def search_entries(connection: Connection, search: LogSearch) -> LogPart:

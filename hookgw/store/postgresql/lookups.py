@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from psycopg import Connection
@@ -21,6 +21,11 @@ def sought(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def columns_of(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Return rows as the arrays that ``unnest`` makes rows of."""
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def count_rows(connection: Connection, statement: str, given: Sequence[Any] = ()) -> int:

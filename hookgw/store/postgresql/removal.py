@@ -33,10 +33,7 @@ class Removed(NamedTuple):
 def remove(
     connection: Connection, seqs: Collection[int], events: Collection[int], *, is_pruned: bool = True
 ) -> Removed:
-    """Remove deliveries, and of those of their events that no other delivery needs, all but the ids.
-
-    ``is_pruned`` as in :func:`keep_ids`.
-    """
+    """See :func:`hookgw.store.sqlite.settle.remove`."""
     count, size = one_row(connection, _REMOVE, {"seqs": list(seqs)})
     keep_ids(connection, events, is_pruned=is_pruned)
     return Removed(count, size)

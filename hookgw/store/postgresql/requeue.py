@@ -1,7 +1,6 @@
 """Finished deliveries become pending again: a single one by a resend, many by a replay.
 
-A delivery keeps its number, its attempts and its body, and gets a new position at the end of its lane: the
-present transaction, and numbers of its own. The caller owns the transaction.
+A new position is the present transaction, and numbers of its own. The caller owns the transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from hookgw.store.records import ReplayQuery, micros
 _FINISHED = """SELECT d.seq, d.registration, i.name, d.size
     FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
     WHERE d.seq = ANY(%s) AND d.state <> 'pending' ORDER BY d.seq FOR UPDATE OF d"""
-_REQUEUE = """UPDATE deliveries SET state = 'pending', lane = again.lane, xid = %(xid)s,
+REQUEUE = """UPDATE deliveries SET state = 'pending', lane = again.lane, xid = %(xid)s,
     position = again.position, queued_at = %(at)s, failures = 0, next_at = 0, finished_at = NULL,
     reason = NULL
     FROM unnest(%(seqs)s::bigint[], %(lanes)s::text[], %(positions)s::bigint[]) AS again (seq, lane, position)
@@ -54,7 +53,6 @@ def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) 
     Args:
         rules: of each delivery's registration, by number, in the order of sending. Later rules of
             re-partitions count in their place.
-        at: the time from which their age counts.
     """
     connection = transaction.connection
     finished = {row[0]: row[1:] for row in connection.execute(_FINISHED, (list(rules),))}
@@ -72,7 +70,7 @@ def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) 
         "lanes": list(lanes.values()),
         "positions": positions,
     }
-    connection.execute(_REQUEUE, given)
+    connection.execute(REQUEUE, given)
     transaction.count_requeued(Counter(lanes.values()), weigh(finished.values()))
     transaction.count_rows(len(lanes))
     return lanes
@@ -94,7 +92,6 @@ def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: La
 
 
 def resend(transaction: Transaction, instance: str, seq: int, rule: LaneRule, at: float) -> str | None:
-    """Make one finished delivery pending again; return its lane, or ``None`` if the instance has none."""
     if transaction.connection.execute(_BELONGS, (seq, sought(instance))).fetchone() is None:
         return None
     return requeue(transaction, {seq: rule}, at).get(seq)

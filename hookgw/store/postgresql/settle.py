@@ -12,7 +12,7 @@ from hookgw.records.deliveries import Attempt, DeliveryState, Settlement
 from hookgw.store.commits.changes import weigh
 from hookgw.store.figure_news import BURIED, DELIVERED, entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
-from hookgw.store.postgresql.lookups import count_rows
+from hookgw.store.postgresql.lookups import columns_of, count_rows
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, seconds, storable
@@ -74,10 +74,9 @@ _MAKE_DUE = """UPDATE deliveries SET next_at = 0
 def settle(
     transaction: Transaction, settlements: Sequence[Settlement], *, keep_history: bool = True
 ) -> PendingChange:
-    """Write outcomes of deliveries, in order; return what is no longer pending.
+    """See :func:`hookgw.store.sqlite.settle.settle`.
 
-    A settlement of a delivery that is not pending is ignored, with one exception: a delivery that was dropped
-    to make room is delivered, if it has arrived.
+    One settlement of a delivery that is not pending counts: one that was dropped to make room has arrived.
     """
     found = find_unsettled(transaction.connection, settlements)
     if found is None:
@@ -142,11 +141,11 @@ def write(
         for s in applied
         if s.attempt
     ]
-    connection.execute(SETTLE, [*_columns(rows), [row[0] for row in rows]])
+    connection.execute(SETTLE, [*columns_of(rows), [row[0] for row in rows]])
     if bodies:
         connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))
     if keep_history and attempts:
-        connection.execute(_ADD_ATTEMPTS, _columns(attempts))
+        connection.execute(_ADD_ATTEMPTS, columns_of(attempts))
     return gone
 
 
@@ -159,7 +158,7 @@ def _settle_dropped(connection: Connection, settlements: Sequence[Settlement]) -
         if s.attempt
     ]
     if rows:
-        connection.execute(_ARRIVED, [*_columns(rows), [row[0] for row in rows], DROPPED_AS_OLDEST])
+        connection.execute(_ARRIVED, [*columns_of(rows), [row[0] for row in rows], DROPPED_AS_OLDEST])
 
 
 def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
@@ -174,7 +173,3 @@ def text(found: str | None) -> str | None:
     """Return a text of a receiver or of the system, with what the server cannot store replaced."""
     found = storable(found)
     return found if found is None or "\0" not in found else found.replace("\0", "\ufffd")
-
-
-def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
-    return [list(column) for column in zip(*rows, strict=True)]

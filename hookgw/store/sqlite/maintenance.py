@@ -102,20 +102,11 @@ def check_file(path: Path, on_opened: Callable[[sqlite3.Connection], object] = l
         # One transaction, so that all counts are of one moment.
         connection.execute("BEGIN")
         problems = _integrity(connection)
-        # A damaged page makes the counts below fail, or mean nothing.
-        if problems:
-            return FileReport(
-                file=str(path),
-                schema=version,
-                bytes=path.stat().st_size,
-                events=0,
-                deliveries=0,
-                pending=0,
-                problems=problems,
-            )
+        is_damaged = bool(problems)
 
         def count(statement: str) -> int:
-            return int(connection.execute(statement).fetchone()[0])
+            # A damaged page makes a count fail, or mean nothing.
+            return 0 if is_damaged else int(connection.execute(statement).fetchone()[0])
 
         pending = count("SELECT count(*) FROM deliveries WHERE state = 'pending'")
         walked = count("SELECT count(*) FROM deliveries NOT INDEXED WHERE state = 'pending'")

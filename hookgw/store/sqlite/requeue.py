@@ -1,8 +1,4 @@
-"""Finished deliveries become pending again: a single one by a resend, many by a replay.
-
-A delivery keeps its number, its attempts and its body, and gets a new position at the end of its lane. The
-caller owns the transaction.
-"""
+"""Finished deliveries become pending again: by a resend or a replay. The caller owns the transaction."""
 
 from __future__ import annotations
 
@@ -93,7 +89,6 @@ def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: La
 def resend(
     transaction: Transaction, instance: str, seq: int, rule: LaneRule, position: int, at: float
 ) -> str | None:
-    """Make one finished delivery pending again; return its lane, or ``None`` if the instance has none."""
     if transaction.connection.execute(_BELONGS, (seq, of_instance(instance))).fetchone() is None:
         return None
     lanes = find_lanes(transaction.connection, {seq: rule})
