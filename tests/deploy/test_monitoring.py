@@ -52,7 +52,7 @@ def series() -> set[str]:
     """The names of all series that a scrape can have, with those that the rules record."""
     metrics = Metrics()
     metrics.watch_disk(lambda: DiskSpace(free=1, reusable=1))
-    metrics.watch_pools(lambda _: PoolStatistics(0, 0, 0, 0, 0, 0, []), lambda: 0)
+    metrics.watch_pools(lambda _: PoolStatistics(0, 0, 0, 0, []), lambda: 0)
     text = metrics.render()[0].decode()
     names = {rule["record"] for rule in rules() if "record" in rule} | OF_PROMETHEUS
     for family in text_string_to_metric_families(text):

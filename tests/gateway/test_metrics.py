@@ -340,8 +340,6 @@ def test_connections_and_lanes_that_wait_are_shown(metrics: Metrics) -> None:
         lambda most: PoolStatistics(
             lent=65,
             idle=3,
-            waiting=7,
-            waiting_for_descriptors=1,
             descriptors=1000,
             suspect=2,
             hosts=[host, with_identity][:most],

@@ -244,7 +244,6 @@ class PoolStatistics(msgspec.Struct, frozen=True):
     """A snapshot of all pools.
 
     Attributes:
-        waiting: how many lanes wait for a connection of a host; not those that wait for a descriptor.
         descriptors: how many connections lanes may have now.
         suspect: how many hosts could not be reached, and have not recovered completely.
         hosts: the most waiting lanes first, at most as many as asked for.
@@ -252,8 +251,6 @@ class PoolStatistics(msgspec.Struct, frozen=True):
 
     lent: int
     idle: int
-    waiting: int
-    waiting_for_descriptors: int
     descriptors: int
     suspect: int
     hosts: list[HostStatistics]
@@ -549,8 +546,6 @@ class ConnectionPools:
         return PoolStatistics(
             lent=self._descriptors.used,
             idle=len(self._idle),
-            waiting=sum(host.waiting for host in hosts),
-            waiting_for_descriptors=self._descriptors.waiting,
             descriptors=self._descriptors.total,
             suspect=sum(host.suspect for host in hosts),
             hosts=heapq.nlargest(most, hosts, key=lambda host: (host.waiting, host.suspect, host.lent)),
