@@ -116,16 +116,16 @@ class FigureStatements(Protocol[C_contra, Tx_contra]):
         """Remove the oldest rows with a length of steps, of before a time, and return them."""
 
     def read_series(
-        self, connection: C_contra, holders: Collection[Holder], step: int, since: int, until: int
+        self, connection: C_contra, holders: Collection[Holder], span: Mapping[str, int]
     ) -> list[FigureRow]:
-        """Return the rows of some holders with a length of steps."""
+        """Return the rows of some holders with a length of steps: of a ``step``, ``since``, and ``until``."""
 
     def sum_parts(
-        self, connection: C_contra, holders: Sequence[Holder], step: int, since: int, until: int, part: int
+        self, connection: C_contra, holders: Sequence[Holder], span: Mapping[str, int]
     ) -> list[tuple[str, int, int, int]]:
         """Return the names of holders, numbers of parts, and what was delivered and died in these.
 
-        ``part`` is the length of the parts that the time is divided into.
+        ``span`` has the length of a ``part``, too.
         """
 
     def measure(self, connection: C_contra) -> int:
@@ -177,8 +177,8 @@ class SteppedFigures(Collaborator, Generic[C, Tx]):
             mine = [one for one in holders if kept in (one.step, HOUR)]
             if not mine:
                 continue
-            read = partial(self._sql.read_series, holders=mine, step=kept, since=since, until=until)
-            for row in await self._lists.run(read):
+            span = {"step": kept, "since": since, "until": until}
+            for row in await self._lists.run(partial(self._sql.read_series, holders=mine, span=span)):
                 found[row.at - row.at % step].add(_counts_of(row))
         return dict(sorted(found.items()))
 
@@ -188,9 +188,8 @@ class SteppedFigures(Collaborator, Generic[C, Tx]):
         found: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in registrations}
         holders = [Holder("webhook", name) for name in registrations]
         for kept in (FIVE_MINUTES, HOUR):
-            look = partial(
-                self._sql.sum_parts, holders=holders, step=kept, since=since, until=until, part=part
-            )
+            span = {"step": kept, "since": since, "until": until, "part": part}
+            look = partial(self._sql.sum_parts, holders=holders, span=span)
             for name, number, delivered, dead in await self._lists.run(look):
                 former = found[name].get(number, (0, 0))
                 found[name][number] = (former[0] + delivered, former[1] + dead)

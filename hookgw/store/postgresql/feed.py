@@ -103,10 +103,6 @@ class Feed:
         """Whether there is more to report: after a long page, or once an older transaction ends."""
         return self._is_cut or bool(self._own)
 
-    def start(self, connection: Connection) -> None:
-        """Report what becomes pending from now on."""
-        self.start_at(find_start(connection))
-
     def start_at(self, start: FeedStart) -> None:
         """Report what becomes pending from there on, and forget what was noted before."""
         self._own.clear()

@@ -118,22 +118,18 @@ def take_oldest(transaction: Transaction, step: int, before: int, limit: int) ->
 
 
 def read_series(
-    connection: Connection, holders: Collection[Holder], step: int, since: int, until: int
+    connection: Connection, holders: Collection[Holder], span: Mapping[str, int]
 ) -> list[FigureRow]:
-    keys = list(_keys(connection, holders).values())
-    given = {"holders": keys, "step": step, "since": since, "until": until}
+    given = {"holders": list(_keys(connection, holders).values()), **span}
     return [FigureRow(*row) for row in connection.execute(_SERIES, given)]
 
 
 def sum_parts(
-    connection: Connection, holders: Sequence[Holder], step: int, since: int, until: int, part: int
+    connection: Connection, holders: Sequence[Holder], span: Mapping[str, int]
 ) -> list[tuple[str, int, int, int]]:
     known = {key: holder.name for holder, key in _keys(connection, holders).items()}
-    given = {"holders": list(known), "step": step, "since": since, "until": until, "part": part}
-    return [
-        (known[key], place, delivered, died)
-        for key, place, delivered, died in connection.execute(_PARTS, given)
-    ]
+    found = connection.execute(_PARTS, {"holders": list(known), **span})
+    return [(known[key], place, delivered, died) for key, place, delivered, died in found]
 
 
 def measure(connection: Connection) -> int:

@@ -83,10 +83,7 @@ class Guard:
                 if job.also is not None and not is_member:
                     job.error = _no_member()
                 elif job.epoch is not None and job.epoch not in epochs:
-                    job.error = StorageUnavailable(
-                        INSTANCE_ELSEWHERE,
-                        retry_after=1.0,
-                    )
+                    job.error = StorageUnavailable(INSTANCE_ELSEWHERE, retry_after=1.0)
                 elif job.version is not None and job.version < version:
                     job.error = RecordsChanged(version)
                 else:

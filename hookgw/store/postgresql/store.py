@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import psycopg
 import structlog
@@ -210,8 +209,8 @@ async def open_store(
     connections = make_connections(server)
     sessions = connections.sessions()
     try:
-        opened = await threads.run(partial(_open, server, connections, keys, keep_unwanted, clock.steady()))
-        feed = opened.feed
+        begin = partial(_open, server, connections, keys, keep_unwanted, clock.steady())
+        cipher, feed = await threads.run(begin)
         failures = ReadFailures()
         writer = Writer(connections.writer, feed, keep_history=keep_history, keep_unwanted=keep_unwanted)
         commits: GroupCommit[Transaction] = GroupCommit(
@@ -227,10 +226,10 @@ async def open_store(
         background = LongReader(connections.background, failures=failures, threads=threads)
         feed_task = _FeedTask(commits, feed)
         held = HeldWatch(background, lambda lane: feed.is_wanted(lane), clock)
-        nodes = Nodes(server, opened.cipher, threads)
+        nodes = Nodes(server, cipher, threads)
         backlogs = PostgresqlBacklogs(server, background, threads)
         sessions += [nodes.session, backlogs.session]
-        records = ShelvedRecords(commits, background, opened.cipher, shelves)
+        records = ShelvedRecords(commits, background, cipher, shelves)
         events = SteppedLog(commits, lists, background, log)
         parts = Parts(
             PostgresqlOutbox(
@@ -378,17 +377,10 @@ def _adopt(server: Server, generation: int) -> None:
     server.identity.adopt(found, start)
 
 
-class _Opened(NamedTuple):
-    """What the start read from the database."""
-
-    cipher: RecordCipher | None
-    feed: Feed
-
-
 def _open(
     server: Server, connections: DatabaseConnections, keys: MasterKeys, keep_unwanted: bool, now: float
-) -> _Opened:
-    def prepare(connection: psycopg.Connection) -> _Opened:
+) -> tuple[RecordCipher | None, Feed]:
+    def prepare(connection: psycopg.Connection) -> tuple[RecordCipher | None, Feed]:
         check_server(connection, server.place)
         migrate(connection, server.schema, server.place)
         if behind := raise_sequences(connection):
@@ -397,8 +389,8 @@ def _open(
         begin_log(connection, now, is_whole=keep_unwanted)
         cipher = reencrypt(connection, server.schema, keys, server.place)
         feed = Feed()
-        feed.start(connection)
-        return _Opened(cipher, feed)
+        feed.start_at(find_start(connection))
+        return cipher, feed
 
     with start_errors(server):
         connections.background.call(partial(check_pooler, server=server))

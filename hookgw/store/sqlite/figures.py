@@ -147,17 +147,17 @@ def take_oldest(transaction: Transaction, step: int, before: int, limit: int) ->
 
 
 def read_series(
-    connection: sqlite3.Connection, holders: Collection[Holder], step: int, since: int, until: int
+    connection: sqlite3.Connection, holders: Collection[Holder], span: Mapping[str, int]
 ) -> list[FigureRow]:
-    given = {"holders": as_json(_known(connection, holders)), "step": step, "since": since, "until": until}
+    given = {"holders": as_json(_known(connection, holders)), **span}
     return _rows_of(connection.execute(_SERIES, given).fetchone()[0])
 
 
 def sum_parts(
-    connection: sqlite3.Connection, holders: Sequence[Holder], step: int, since: int, until: int, part: int
+    connection: sqlite3.Connection, holders: Sequence[Holder], span: Mapping[str, int]
 ) -> list[tuple[str, int, int, int]]:
     known = _known(connection, holders)
-    given = {"holders": as_json(known), "step": step, "since": since, "until": until, "part": part}
+    given = {"holders": as_json(known), **span}
     found = _parts_of(connection.execute(_PARTS, given).fetchone()[0])
     return [(known[number].name, place, delivered, died) for number, place, delivered, died in found]
 
