@@ -46,16 +46,9 @@ FORGET_STEP = 500
 
 
 class Pruned(NamedTuple):
-    """How many deliveries and events a step removed, and when the last of the deliveries finished."""
+    """How much a step removed, and the time of the last of it: where the next one begins."""
 
-    removed: int
-    last: int
-
-
-class Forgotten(NamedTuple):
-    """The bytes that a step freed, and when the last of its events was accepted."""
-
-    size: int
+    amount: int
     last: int
 
 
@@ -104,6 +97,9 @@ class HistoryStatements(PayloadStatements[C_contra], Protocol[C_contra, Tx_contr
             before: only what finished, or was accepted, before this time.
             after: where the former step ended; 0 at first.
             limit: the most deliveries, and the most events.
+
+        Returns:
+            How many of both together.
         """
 
     def count_held(self, connection: C_contra, given: dict[str, int]) -> Counted:
@@ -130,8 +126,8 @@ class HistoryStatements(PayloadStatements[C_contra], Protocol[C_contra, Tx_contr
             How many were still there, and what that changes, for ``is_enough`` of :class:`SteppedHistory`.
         """
 
-    def forget_ids(self, transaction: Tx_contra, before: float, after: int, limit: int) -> Forgotten:
-        """Remove the oldest ids without a history.
+    def forget_ids(self, transaction: Tx_contra, before: float, after: int, limit: int) -> Pruned:
+        """Remove the oldest ids without a history, and return their bytes.
 
         Args:
             before: only ids of events that were accepted before this time; infinity for all.
@@ -248,24 +244,24 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         log_limit: int = NO_LIMIT,
     ) -> int:
         now = self._clock.steady()
-        removed, pruned = 0, Pruned(1, 0)
-        while pruned.removed:
-            prune = partial(self._sql.prune, before=before, after=pruned.last, limit=PRUNE_STEP)
-            pruned = await self._commits.call(prune)
-            removed += pruned.removed
-            await trio.sleep(PRUNE_REST)
+        removed = await self._prune(partial(self._sql.prune, before=before, limit=PRUNE_STEP))
         unwanted, logged = await self._log.enforce_limit(log_limit)
-        forgotten = Forgotten(1, 0)
-        while forgotten.size:
-            forget = partial(self._sql.forget_ids, before=ids_before, after=forgotten.last, limit=FORGET_STEP)
-            forgotten = await self._commits.call(forget)
-            await trio.sleep(PRUNE_REST)
+        await self._prune(partial(self._sql.forget_ids, before=ids_before, limit=FORGET_STEP))
         remembered = await self._background.run(self._sql.remembered_bytes)
         if remembered > ids_limit:
             remembered -= await self._forget_excess(ids_limit)
         # Before the excess is measured: names take space, too.
         await self._forget_names()
         return removed + unwanted + await self._remove_excess(limit, remembered + logged, now)
+
+    async def _prune(self, step: Callable[..., Pruned]) -> int:
+        """Remove all that a statement finds, in small commits; return how much that was."""
+        total, pruned = 0, Pruned(1, 0)
+        while pruned.amount:
+            pruned = await self._commits.call(partial(step, after=pruned.last))
+            total += pruned.amount
+            await trio.sleep(PRUNE_REST)
+        return total
 
     async def _forget_excess(self, limit: int) -> int:
         """Remove the oldest ids of the instances that hold most until all fit; return the bytes freed."""

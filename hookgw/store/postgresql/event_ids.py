@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from psycopg import Connection
 
-from hookgw.store.history import Forgotten
+from hookgw.store.history import Pruned
 from hookgw.store.holdings import Oldest
 from hookgw.store.persons import Person
 from hookgw.store.postgresql.lookups import count_rows, one_row
@@ -66,14 +66,14 @@ def keep_ids(connection: Connection, events: Collection[int], *, is_pruned: bool
     connection.execute(_KEEP_IDS, {"events": numbers})
 
 
-def forget_ids(transaction: Transaction, before: float, after: int, limit: int) -> Forgotten:
+def forget_ids(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:
     end = LAST if math.isinf(before) else micros(before)
     rows = transaction.connection.execute(_OLDEST, (after, end, limit)).fetchall()
     if not rows:
-        return Forgotten(0, after)
+        return Pruned(0, after)
     transaction.connection.execute(_FORGET, ([seq for seq, _, _ in rows],))
     transaction.count_rows(len(rows))
-    return Forgotten(sum(size for _, _, size in rows), rows[-1][1])
+    return Pruned(sum(size for _, _, size in rows), rows[-1][1])
 
 
 def remembered_by_instance(connection: Connection) -> dict[int, int]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hookgw.store.history import Forgotten
+from hookgw.store.history import Pruned
 from hookgw.store.holdings import Oldest
 from hookgw.store.log import BLANK
 from hookgw.store.persons import Person
@@ -88,12 +88,12 @@ def keep_ids(connection: sqlite3.Connection, events: str, *, is_pruned: bool = T
     return int(connection.execute(_KEPT, {"events": events}).fetchone()[0])
 
 
-def forget_ids(transaction: Transaction, before: float, after: int, limit: int) -> Forgotten:
+def forget_ids(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:
     end = LAST if math.isinf(before) else micros(before)
     seqs, count, size, last = transaction.connection.execute(_OLDEST, (after, end, limit)).fetchone()
     transaction.connection.execute(_FORGET, (seqs,))
     transaction.count_rows(count)
-    return Forgotten(size, last if count else after)
+    return Pruned(size, last if count else after)
 
 
 def remembered_by_instance(connection: sqlite3.Connection) -> dict[int, int]:

@@ -257,7 +257,7 @@ async def test_two_nodes_that_remove_the_last_deliveries_of_an_event_remove_its_
 
     async with trio.open_nursery() as nursery:
         with transaction(connection) as other:
-            assert history.prune(other, 9e9, 0, 1).removed == 1
+            assert history.prune(other, 9e9, 0, 1).amount == 1
             nursery.start_soon(prune)
             await wait_for_lock(watching)
     assert removed == [1]
@@ -329,6 +329,6 @@ async def test_ids_are_forgotten_by_one_node(database: Server, store: Store, con
     await finish(store, "e1", "e2")
     await store.enforce_retention(before=9e9, limit=2**40, ids_before=0)
     with transaction(connection) as other:
-        assert event_ids.forget_ids(other, 9e9, 0, 1).size > 0
+        assert event_ids.forget_ids(other, 9e9, 0, 1).amount > 0
         await store.enforce_retention(before=0, limit=2**40)
     assert await store.append(to("e1", "e2")) == [True, True]

@@ -22,7 +22,7 @@ from tests.support.stores import background_of, commits_of
 
 async def prune(store: Store, before: float, limit: int = PRUNE_STEP) -> int:
     def step(transaction: Transaction) -> int:
-        return history.prune(transaction, before, 0, limit).removed
+        return history.prune(transaction, before, 0, limit).amount
 
     return await commits_of(store).call(step)
 
