@@ -60,6 +60,8 @@ from hookgw.connectors.options import defaults_for as defaults_for
 from hookgw.connectors.options import read_options as read_options
 from hookgw.connectors.sentences import EMPTY_TEXT as EMPTY_TEXT
 from hookgw.connectors.sentences import PRESENCE_WITHOUT_CHAT as PRESENCE_WITHOUT_CHAT
+from hookgw.connectors.watched import StatusReason as StatusReason
+from hookgw.connectors.watched import WatchedConnection as WatchedConnection
 from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of as whatsapp_chat_of
 from hookgw.connectors.whatsapp_numbers import whatsapp_number_of as whatsapp_number_of
 from hookgw.connectors.whatsapp_protobuf import baileys_names as baileys_names

@@ -14,6 +14,7 @@ from hookgw.kernel.errors import NetworkRefused
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _LONGEST_ASKED = 3600.0  # as of receivers: a proxy's page may ask for a day
 _MOMENT = 10.0
+_PASSING = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class Unreachable(NetworkRefused):
@@ -33,6 +34,7 @@ class Refused(NetworkRefused):
     Attributes:
         remote_status: as given.
         is_temporary: whether the same request may succeed later.
+        is_unauthorized: whether the server does not accept the login: 401 and 403, unless a subclass knows.
     """
 
     def __init__(
@@ -53,7 +55,8 @@ class Refused(NetworkRefused):
             reason, code=code, status=status, retry_after=retry_after, unknown_numbers=unknown_numbers
         )
         self.remote_status = remote_status
-        self.is_temporary = remote_status == HTTPStatus.TOO_MANY_REQUESTS or not 400 <= remote_status < 500
+        self.is_temporary = remote_status in _PASSING or not 400 <= remote_status < 500
+        self.is_unauthorized = remote_status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def wait_after(error: NetworkRefused, failures: int) -> float:

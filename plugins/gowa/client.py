@@ -36,7 +36,6 @@ class Refused(KitRefused):
 
     Attributes:
         word: as ``code``.
-        is_unauthorized: whether it does not accept user and password.
         is_logged_out: whether the account is not logged in, or not connected.
         is_missing: whether it has no such device.
     """
@@ -45,12 +44,12 @@ class Refused(KitRefused):
         status = response.status_code
         self.word = code
         self.is_logged_out = code == _NOT_LOGGED_IN
-        self.is_unauthorized = status == HTTPStatus.UNAUTHORIZED and not self.is_logged_out
+        is_unauthorized = status == HTTPStatus.UNAUTHORIZED and not self.is_logged_out
         # A device that it does not know is a fault of the server in some of its calls.
         self.is_missing = status in (404, 500) and "not found" in words and "device" in words.lower()
         reason = f"GOWA: {words[:_LONGEST_REASON]}" if words else f"The GOWA server answered with {status}."
         shown: int = status
-        if self.is_unauthorized:
+        if is_unauthorized:
             reason = "The GOWA server does not accept the options user and password."
         elif self.is_logged_out:
             reason = (
@@ -72,6 +71,7 @@ class Refused(KitRefused):
             retry_after=retry_after_of(response),
             unknown_numbers={unknown[2]: unknown[1]} if unknown else None,
         )
+        self.is_unauthorized = is_unauthorized
 
 
 class Client(NetworkClient):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import structlog
 import trio
 
-from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
+from hookgw import ConnectionState, NewEvent, QRCode, Session
 from hookgw.connectors import (
+    StatusReason,
     Unreachable,
+    WatchedConnection,
     found_at,
     mapping,
     number,
@@ -21,7 +23,6 @@ from hookgw.connectors import (
     repr_without,
     save_state,
     text,
-    wait_after,
 )
 
 from .client import Client, Refused
@@ -33,8 +34,6 @@ logger = structlog.get_logger("hookgw.gowa")
 CHECK_EVERY = 30.0
 """Seconds between two looks at a device that works: GOWA does not report its state."""
 _CONNECTING_EVERY, _RECONNECTING = 3.0, 5.0
-_TOLERATED = 2
-"""Looks that may fail in a row before an open connection counts as closed."""
 MOST_CODES = 5
 """Codes that are shown before somebody has to connect again. GOWA shows a new one only if it is asked."""
 _USUAL_DURATION, _LEAST_SHOWN = 30, 15.0
@@ -42,8 +41,6 @@ _PAIRING_TIME = 150.0
 """Seconds for which a code to type is shown: another QR code would end it. WhatsApp takes it for some three
 minutes."""
 _LARGEST_PICTURE = 2**20
-# Reasons of CONNECTION_UPDATE, in the numbers that receivers know from Baileys.
-_LOGGED_OUT, _FORBIDDEN, _TIMED_OUT, _CONNECTION_CLOSED, _BAD_SESSION = 401, 403, 408, 428, 500
 _LOGGED_IN = ("ALREADY_LOGGED_IN", "SESSION_SAVED_ERROR")
 
 
@@ -59,25 +56,20 @@ class State(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("secret")
 
 
-class Connection:
+class Connection(WatchedConnection):
     """A device of a GOWA server."""
 
+    network = "GOWA"
+
     def __init__(self, session: Session, options: Options, state: State, nursery: trio.Nursery) -> None:
-        self.session = session
+        super().__init__(session, nursery)
         self.options = options
         self.state = state
         self.client = Client(session, options, state.secret)
-        self.settings = session.settings
-        self._nursery = nursery
-        self._wake = trio.Event()
         self._changing = trio.Lock()
-        self._is_ending = self._is_open = self._was_open = False
+        self._is_ending = self._was_open = False
         self._codes = 0
         self._code_until = float("-inf")
-
-    def wake(self) -> None:
-        """Look at the device now."""
-        self._wake.set()
 
     async def run(self) -> None:
         """Keep the webhook set, and the state known, until cancelled."""
@@ -85,32 +77,9 @@ class Connection:
             self.state.secret = secrets.token_urlsafe(32)
             await save_state(self.session, self.state)
         self.client.secrets.add(self.state.secret)
-        failures = 0
-        while True:
-            self._wake = trio.Event()
-            try:
-                wait = await self._look()
-                failures = 0
-            except NetworkRefused as error:
-                failures += 1
-                wait = wait_after(error, failures)
-                await self._report_failure(error, failures)
-            with trio.move_on_after(wait):
-                await self._wake.wait()
+        await self.watch()
 
-    async def _report_failure(self, error: NetworkRefused, failures: int) -> None:
-        if failures in (1, _TOLERATED + 1):  # each look would fill the log
-            logger.warning("GOWA not reached", instance=self.session.instance, reason=str(error))
-        if isinstance(error, Refused) and not error.is_temporary:
-            await self._close(_FORBIDDEN if error.is_unauthorized else _BAD_SESSION, str(error))
-        elif not self._is_open or failures > _TOLERATED:
-            await self._close(_TIMED_OUT, str(error))
-
-    async def _close(self, reason: int, message: str) -> None:
-        self._is_open = False
-        await self.session.set_state(ConnectionState.CLOSE, reason, message=message)
-
-    async def _look(self) -> float:
+    async def look(self) -> float:
         """Compare the device with what it should be, and change it; return the seconds to the next look."""
         async with self._changing:
             if self._is_ending:
@@ -127,7 +96,7 @@ class Connection:
             words = (
                 "The account was logged out, on the phone or on the GOWA server. Connect the instance again."
             )
-            await self._close(_LOGGED_OUT, words)
+            await self.close(StatusReason.LOGGED_OUT, words)
             return CHECK_EVERY
         return await self._show_code()
 
@@ -152,24 +121,15 @@ class Connection:
 
     async def _opened(self) -> None:
         self._codes, self._code_until = 0, float("-inf")
-        if self._is_open:
-            await self.session.set_state(ConnectionState.OPEN)
-            return
-        info = await self.client.of_device("GET")
-        more: dict[str, Any] = {"wuid": jid_of(info.get("jid"))} if jid_of(info.get("jid")) else {}
-        if name := text(info.get("display_name")):
-            more["profileName"] = name
-        await self.session.set_state(ConnectionState.OPEN, **more)
-        if self.settings.always_online:
-            self.in_background(self.set_presence, "available")
-        self._is_open = self._was_open = True
+        info = {} if self.is_open else await self.client.of_device("GET")
+        await self.report_open(wuid=jid_of(info.get("jid")), profileName=text(info.get("display_name")))
+        self._was_open = True
 
     async def _reconnect(self) -> float:
         """Wait for an account that is logged in and not connected; GOWA tries it again, too."""
         if self._was_open:
-            await self._close(
-                _CONNECTION_CLOSED, "The account has lost its connection to WhatsApp. GOWA tries again."
-            )
+            words = "The account has lost its connection to WhatsApp. GOWA tries again."
+            await self.close(StatusReason.CONNECTION_CLOSED, words)
         else:
             await self.session.set_state(ConnectionState.CONNECTING)
         await self.restart()
@@ -180,7 +140,7 @@ class Connection:
             return _CONNECTING_EVERY
         if self._codes >= MOST_CODES:
             words = "Nobody scanned the QR code. Connect the instance again."
-            await self._close(_LOGGED_OUT, words)
+            await self.close(StatusReason.LOGGED_OUT, words)
             return CHECK_EVERY
         await self.session.set_state(ConnectionState.CONNECTING)
         try:
@@ -244,9 +204,9 @@ class Connection:
         await self.client.of_device("POST", "logout")
         await self.remove_webhook()
 
-    async def set_presence(self, presence: str) -> None:
-        """Show the account as ``available`` or ``unavailable``."""
-        await self.client.call("POST", "send", "presence", body={"type": presence})
+    async def show_online(self, is_online: bool) -> None:
+        body = {"type": "available" if is_online else "unavailable"}
+        await self.client.call("POST", "send", "presence", body=body)
 
     def ignores(self, event: NewEvent, envelope: Mapping[str, Any]) -> bool:
         """Return whether the account's settings leave an event of a report out."""
@@ -255,12 +215,6 @@ class Connection:
         if event.data is None:
             chat = jid_of(found_at(envelope, "payload", "chat_id"))
         return self.settings.groups_ignore and is_group(chat)
-
-    def follow_settings(self, settings: InstanceSettings) -> None:
-        """Use other settings of the account."""
-        if settings.always_online != self.settings.always_online and self._is_open:
-            self.in_background(self.set_presence, "available" if settings.always_online else "unavailable")
-        self.settings = settings
 
     def answer_event(self, event: NewEvent) -> None:
         """Do what the account's settings want after an event."""
@@ -278,14 +232,3 @@ class Connection:
         await self.client.call("POST", "call", "reject", body={"caller_jid": caller, "call_id": call})
         if words := self.settings.msg_call:
             await self.client.call("POST", "send", "message", body={"phone": caller, "message": words})
-
-    def in_background(self, call: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> None:
-        """Make a call that nobody waits for; a refusal is only logged."""
-
-        async def run() -> None:
-            try:
-                await call(*args, **named)
-            except NetworkRefused as error:
-                logger.warning("GOWA refused", instance=self.session.instance, reason=str(error))
-
-        self._nursery.start_soon(run)

@@ -201,7 +201,7 @@ class Gowa(NetworkConnector[Connection]):
         connection = self.connections.of(session)
         with _noting_logout(connection):
             if presence in ("available", "unavailable"):
-                await connection.set_presence(presence)
+                await connection.show_online(presence == "available")
                 return
             if number is None:
                 raise Invalid(PRESENCE_WITHOUT_CHAT(presence=presence))

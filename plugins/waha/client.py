@@ -30,7 +30,6 @@ class Refused(KitRefused):
 
     Attributes:
         words: the server's own words, at full length; empty for none.
-        is_unauthorized: whether it does not accept the API key.
     """
 
     def __init__(self, remote_status: int, words: str, retry_after: float | None, server: str = "") -> None:
@@ -43,7 +42,6 @@ class Refused(KitRefused):
         reason = _reason(remote_status, words) + (f" ({server})" if server else "")
         super().__init__(reason, remote_status=remote_status, status=shown, retry_after=retry_after)
         self.words = words
-        self.is_unauthorized = remote_status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 class Client(NetworkClient):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import structlog
 import trio
 
-from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
-from hookgw.connectors import Recent, found_at, mapping, text, wait_after
+from hookgw import ConnectionState, NetworkRefused, NewEvent, QRCode, Session
+from hookgw.connectors import (
+    Recent,
+    StatusReason,
+    WatchedConnection,
+    found_at,
+    mapping,
+    text,
+)
 
 from .client import FILE_TIMEOUT, Client, Refused
 from .content import path_of, reference_of
@@ -30,8 +37,6 @@ _PAIRING_TIME = 150.0
 """Seconds for which a code to type is shown; WhatsApp takes it for some three minutes."""
 _WAITS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds before a session is started again."""
-_TOLERATED = 2
-"""Looks that may fail in a row before an open connection counts as closed."""
 _KNOWN_MESSAGES, _KNOWN_NUMBERS = 10_000, 10_000
 # Which goes on with a login that WhatsApp has ended, restart after restart. Other engines show a code.
 _STUBBORN_ENGINE = "NOWEB"
@@ -39,12 +44,11 @@ _OLDEST_SIGNING = (2024, 11, 5)
 """The version since which WAHA Core, too, signs its requests."""
 # Whose calls take an id for the message, by which WhatsApp recognises a repetition.
 _CHOOSING_ENGINES = frozenset({"NOWEB", "GOWS"})
-# Reasons of CONNECTION_UPDATE, in the numbers that receivers know from Baileys.
-_LOGGED_OUT, _FORBIDDEN, _TIMED_OUT, _CONNECTION_CLOSED, _BAD_SESSION = 401, 403, 408, 428, 500
 _UNSIGNED = 501
+"""A reason of CONNECTION_UPDATE."""
 
 
-class Connection:
+class Connection(WatchedConnection):
     """A session of a WAHA server.
 
     Attributes:
@@ -52,19 +56,18 @@ class Connection:
         remote: the session on the server.
         engine: the session's engine; empty while it is not known.
         me: WAHA's id of the account; empty while it is not known.
-        settings: how the account should behave.
         is_behind: whether hookgw may have missed something.
         sent, done: see :class:`~.events.Account`.
     """
 
+    network = "WAHA"
+
     def __init__(self, session: Session, options: Options, state: State, nursery: trio.Nursery) -> None:
-        self.session = session
+        super().__init__(session, nursery)
         self.options = options
         self.state = state
-        self.nursery = nursery
         self.client = Client(session, options.base_url, options.api_key)
         self.remote = RemoteSession(self.client, session, options, state)
-        self.settings = session.settings
         self.engine = ""
         self.me = ""
         self.is_behind = True
@@ -72,11 +75,9 @@ class Connection:
         self.done: Recent[tuple[str, ...], str] = Recent(_KNOWN_MESSAGES)
         self.fetching = trio.Lock()
         self._numbers: Recent[str, str] = Recent(_KNOWN_NUMBERS)
-        self._wake = trio.Event()
         self._changing = trio.Lock()
         self._is_ending = False
         self._status = ""
-        self._is_open = False
         self._is_linked = False
         # As an earlier run has left it: a run does not log out an account that fails while it looks.
         self._may_log_out = state.unlinked
@@ -100,10 +101,6 @@ class Connection:
             done=self.done,
         )
 
-    def wake(self) -> None:
-        """Look at the session now: the server has said that its status changed."""
-        self._wake.set()
-
     def note_request(self, *, is_signed: bool) -> None:
         """Note a request that has a right proof, or none at all: older versions of WAHA Core send none."""
         if self.is_behind:
@@ -119,22 +116,8 @@ class Connection:
             self.state.hmac_key = secrets.token_urlsafe(32)
             await self.remote.save()
         self.client.secrets.add(self.remote.hmac_key.decode())
-        failures = 0
         self._lose_touch()
-        while True:
-            self._wake = trio.Event()
-            try:
-                wait = await self._look()
-                failures = 0
-            except NetworkRefused as error:
-                failures += 1
-                pause = min(error.retry_after or _WAITS[0], 300)
-                wait = max(wait_after(error, failures) - pause, 0)
-                await self._report_failure(error, failures)
-                # The server's requests may go on while its API fails, and each of them wakes.
-                await trio.sleep(pause)
-            with trio.move_on_after(wait):
-                await self._wake.wait()
+        await self.watch()
 
     def _lose_touch(self) -> None:
         self.is_behind = True
@@ -148,22 +131,14 @@ class Connection:
             self.client, self.options.session, self.me, self.account, is_wanted, begin, end
         )
 
-    async def _report_failure(self, error: NetworkRefused, failures: int) -> None:
+    async def note_failure(self, error: NetworkRefused, failures: int) -> float:
+        """Report it, and wait: the server's requests wake, and may go on while its API fails."""
         self._lose_touch()
-        if failures in (1, _TOLERATED + 1):  # each look would fill the log
-            logger.warning("WAHA not reached", instance=self.session.instance, reason=str(error))
-        if isinstance(error, Refused) and error.remote_status < 500 and error.remote_status not in (408, 429):
-            reason = _FORBIDDEN if error.is_unauthorized else _BAD_SESSION
-            await self._close(reason, str(error))
-        elif not self._is_open or failures > _TOLERATED:
-            # Not at once: the server may be back in a moment.
-            await self._close(_TIMED_OUT, str(error))
+        wait, pause = await super().note_failure(error, failures), min(error.retry_after or _WAITS[0], 300)
+        await trio.sleep(pause)
+        return max(wait - pause, 0)
 
-    async def _close(self, reason: int, message: str) -> None:
-        self._is_open = False
-        await self.session.set_state(ConnectionState.CLOSE, reason, message=message)
-
-    async def _look(self) -> float:
+    async def look(self) -> float:
         """Compare the session with what it should be, and change it; return the seconds to the next look."""
         if not await self._check_version():
             return CHECK_EVERY
@@ -196,7 +171,7 @@ class Connection:
                 "is no longer logged in: the account was unlinked on the phone, or the session was deleted"
                 " and made again. Scan the QR code."
             )
-        self._is_open = False
+        self.is_open = False
         await self.session.set_state(ConnectionState.CONNECTING)
         if status == "SCAN_QR_CODE":
             await self._recovered()
@@ -231,14 +206,14 @@ class Connection:
         words = (
             f"WAHA does not sign its requests, so hookgw takes none of them. WAHA Core signs since {oldest}"
         )
-        await self._close(_UNSIGNED, f"{words}; this is {version or 'another version'}. Update it.")
+        await self.close(_UNSIGNED, f"{words}; this is {version or 'another version'}. Update it.")
         return False
 
     async def _lose(self, how: str) -> None:
         """Report that the session has lost its account: it needs a code, and perhaps hookgw's webhook."""
         self._is_linked = False
         self.state.wanted = ""  # a server that shows no webhooks may have lost it, too
-        await self._close(_LOGGED_OUT, f"The session {self.options.session} {how}")
+        await self.close(StatusReason.LOGGED_OUT, f"The session {self.options.session} {how}")
 
     async def _recovered(self) -> None:
         self._starts = self._failed_restarts = 0
@@ -250,17 +225,13 @@ class Connection:
         await self._recovered()
         self._code, former = "", self.me
         self.me = text(me.get("id")) or self.me
-        if self._is_open and former and jid_of(former) != jid_of(self.me):
+        if self.is_open and former and jid_of(former) != jid_of(self.me):
             await self._lose("was logged in with another account on the WAHA server.")
         await self.session.catch_up(self._missed)
         self.is_behind = False
-        more: dict[str, Any] = {"wuid": jid_of(self.me)} if self.me else {}
-        if name := text(me.get("pushName")):
-            more["profileName"] = name
-        await self.session.set_state(ConnectionState.OPEN, **more)
-        if not self._is_open and self.settings.always_online:
-            self.in_background(self.set_presence, "online")
-        self._is_open = self._is_linked = True
+        wuid = jid_of(self.me) if self.me else ""
+        await self.report_open(wuid=wuid, profileName=text(me.get("pushName")))
+        self._is_linked = True
 
     async def _ended(self, status: str) -> float:
         name = f"The session {self.options.session}"
@@ -270,10 +241,10 @@ class Connection:
             words = (
                 f"{name} failed on the WAHA server: nobody scanned the QR code. Connect the instance again."
             )
-            await self._close(_LOGGED_OUT, words)
+            await self.close(StatusReason.LOGGED_OUT, words)
             return CHECK_EVERY
         if (
-            self._is_open
+            self.is_open
             and self._stopped_at is not None
             and trio.current_time() < self._stopped_at + _WAITS[0]
         ):
@@ -282,16 +253,16 @@ class Connection:
         if status == "FAILED" and self.engine == _STUBBORN_ENGINE and self._failed_restarts >= restarts:
             return await self._end_login()
         # In its first look, a run only starts the session: the caller of "connect" waits for a code.
-        if (self._is_open or self._starts) and status == "STOPPED":
+        if (self.is_open or self._starts) and status == "STOPPED":
             words = f"{name} was stopped on the WAHA server. hookgw starts it again."
-            await self._close(_CONNECTION_CLOSED, words)
-        elif self._is_open or self._starts:
-            await self._close(_BAD_SESSION, f"{name} failed on the WAHA server. hookgw restarts it.")
+            await self.close(StatusReason.CONNECTION_CLOSED, words)
+        elif self.is_open or self._starts:
+            words = f"{name} failed on the WAHA server. hookgw restarts it."
+            await self.close(StatusReason.BAD_SESSION, words)
+
         self._starts += 1
-        if self._starts > 1:
-            with trio.move_on_after(_WAITS[min(self._starts, len(_WAITS)) - 1]):
-                await self._wake.wait()
-                return 0.0  # something has changed meanwhile
+        if self._starts > 1 and await self.woken_within(_WAITS[min(self._starts, len(_WAITS)) - 1]):
+            return 0.0  # something has changed meanwhile
         try:
             await self.remote.call("start" if status == "STOPPED" else "restart")
         except Refused as error:
@@ -321,7 +292,7 @@ class Connection:
             " on the phone. Connect the instance again: hookgw then logs the session out on the WAHA server,"
             " which shows a QR code."
         )
-        await self._close(_LOGGED_OUT, words)
+        await self.close(StatusReason.LOGGED_OUT, words)
         return CHECK_EVERY
 
     async def remove_webhook(self) -> None:
@@ -417,6 +388,9 @@ class Connection:
         """Return the field that gives a message its id, on engines that let the caller choose it."""
         return {"id": id_} if self.engine in _CHOOSING_ENGINES else {}
 
+    async def show_online(self, is_online: bool) -> None:
+        await self.set_presence("online" if is_online else "offline")
+
     async def set_presence(self, presence: str, chat: str = "") -> None:
         """Show a presence of WAHA, in a chat or of the account as a whole."""
         body = {"presence": presence, **({"chatId": chat} if chat else {})}
@@ -436,12 +410,6 @@ class Connection:
             return any(map(is_group, chats_in(payload)))
         data = mapping(event.data)
         return is_group(text(mapping(data.get("key")).get("remoteJid") or data.get("remoteJid")))
-
-    def follow_settings(self, settings: InstanceSettings) -> None:
-        """Use other settings of the account."""
-        if settings.always_online != self.settings.always_online and self._is_open:
-            self.in_background(self.set_presence, "online" if settings.always_online else "offline")
-        self.settings = settings
 
     def answer_event(self, event: NewEvent, payload: dict[str, Any]) -> None:
         """Do what the account's settings want after an event."""
@@ -467,17 +435,6 @@ class Connection:
         if words and caller:
             body = {"session": name, "chatId": caller, "text": words}
             await self.client.call("POST", "sendText", body=body)
-
-    def in_background(self, call: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> None:
-        """Make a call that nobody waits for; a refusal is only logged."""
-
-        async def run() -> None:
-            try:
-                await call(*args, **named)
-            except NetworkRefused as error:
-                logger.warning("WAHA refused", instance=self.session.instance, reason=str(error))
-
-        self.nursery.start_soon(run)
 
 
 def chat_id_or_empty(jid: str) -> str:

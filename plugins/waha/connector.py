@@ -252,7 +252,7 @@ class Waha(kit.NetworkConnector[Connection]):
         """Show that the account types or records in a chat, or is online."""
         connection = self.connections.of(session)
         if presence in ("available", "unavailable"):
-            await connection.set_presence("online" if presence == "available" else "offline")
+            await connection.show_online(presence == "available")
             return
         if number is None:
             raise Invalid(PRESENCE_WITHOUT_CHAT(presence=presence))

@@ -42,15 +42,16 @@ _MOST_TOLD = 100
 _TELL_AGAIN = 3600.0
 
 
-class Connection:
-    """A number that is connected, or tries to be."""
+class Connection(kit.WatchedConnection):
+    """A number that is connected, or tries to be.
 
-    def __init__(self, session: Session, options: Options) -> None:
-        self.session = session
+    Requests of Meta are answered also while it is not open: what people write must not depend on a token.
+    """
+
+    def __init__(self, session: Session, options: Options, nursery: trio.Nursery) -> None:
+        super().__init__(session, nursery)
         self.client = Client(session, options)
         self.options = options
-        self._state = ConnectionState.CONNECTING
-        self._doubt = trio.Event()
         self._turns = Turns()
         self._file_limit = trio.CapacityLimiter(_FILES_AT_ONCE)
         self._received: kit.Recent[str, bool] = kit.Recent(_KNOWN_MESSAGES)
@@ -63,34 +64,10 @@ class Connection:
             has_kind=lambda kind: session.catalog.get(kind) is not None,
         )
 
-    async def watch(self) -> None:
-        """Report whether messages can be sent, until cancelled.
-
-        Requests of Meta are answered all the while: what people write must not depend on a token.
-        """
-        failures = 0
-        while True:
-            self._doubt, wait = trio.Event(), CHECK_EVERY
-            try:
-                await self._check()
-                failures = 0
-            except Refused as refusal:
-                if refusal.error.is_temporary:
-                    failures += 1
-                    wait = await self._failed(failures, refusal)
-                else:
-                    failures = 0
-                    await self._close(refusal)
-            except kit.Unreachable as error:
-                failures += 1
-                wait = await self._failed(failures, error)
-            with trio.move_on_after(wait):
-                await self._doubt.wait()
-
     def doubt(self, refusal: NetworkRefused) -> None:
         """Check the number at once if a refusal says that the access token is no longer taken."""
         if isinstance(refusal, Refused) and refusal.error.is_token_refused:
-            self._doubt.set()
+            self.wake()
 
     async def mark_received_as_read(self) -> None:
         """Mark what arrives as read, as far as the settings want it, until cancelled."""
@@ -182,12 +159,8 @@ class Connection:
         async with self._file_limit, self.client.download(media_id, limit=limit) as (response, _, _):
             return await kit.read_file(response, limit)
 
-    async def _check(self) -> None:
-        """Ask for the number, and report the open connection.
-
-        Raises:
-            Refused, Unreachable: Meta refuses it, or does not answer.
-        """
+    async def look(self) -> float:
+        """Ask for the number, and report the open connection; return the seconds to the next check."""
         found = None
         with trio.move_on_after(CHECK_TIME):
             found = await self.client.number("display_phone_number", "verified_name", "quality_rating")
@@ -196,40 +169,41 @@ class Connection:
         digits = re.sub("[^0-9]", "", text(found.get("display_phone_number")))
         if not digits:
             raise kit.Unreachable("The Graph API did not describe the phone number.")
-        self._state = ConnectionState.OPEN
-        await self.session.set_state(
-            ConnectionState.OPEN,
+        await self.report_open(
             wuid=f"{digits}@s.whatsapp.net",
             profileName=text(found.get("verified_name")),
             qualityRating=text(found.get("quality_rating")),
         )
+        return CHECK_EVERY
 
-    async def _failed(self, failures: int, error: NetworkRefused) -> float:
-        """Report a check that says nothing about the number; return the seconds until the next one."""
+    async def note_failure(self, error: NetworkRefused, failures: int) -> float:
+        """Report a failed check; return the seconds until the next one."""
+        if isinstance(error, Refused) and not error.error.is_temporary:
+            await self._refuse(error)
+            return CHECK_EVERY
         logger.warning("number not checked", instance=self.session.instance, reason=str(error))
         # Some broken requests are no lost connection, and a limit on calls is no reason to stop sending.
-        if self._state is ConnectionState.OPEN and failures >= MOST_FAILURES and error.retry_after is None:
-            self._state = ConnectionState.CONNECTING
+        if self.is_open and failures >= MOST_FAILURES and error.retry_after is None:
+            self.is_open = False
             await self.session.set_state(ConnectionState.CONNECTING)
         return kit.wait_after(error, failures)
 
-    async def _close(self, refusal: Refused) -> None:
-        self._state = ConnectionState.CLOSE
+    async def _refuse(self, refusal: Refused) -> None:
         if refusal.error.is_token_refused:
-            reason = 401
+            reason = kit.StatusReason.LOGGED_OUT
             message = (
                 f"Meta refuses the access token: {refusal} Create a token of a system user, and set it as "
                 f"access_token with PATCH /instance/options/{self.session.instance}, or in the configuration "
                 f"(plugins.options.{PLUGIN})."
             )
         else:
-            reason = 403
+            reason = kit.StatusReason.FORBIDDEN
             message = (
                 f"Meta refuses the phone number {self.options.phone_number_id}: {refusal} "
                 "Check phone_number_id, and whether the token has the permission whatsapp_business_messaging "
                 "for its account."
             )
-        await self.session.set_state(ConnectionState.CLOSE, reason, message=message)
+        await self.close(reason, message)
 
     def tell(self, what: str, **more: str | int) -> None:
         """Log something that may happen with each request, once in an hour."""

@@ -72,9 +72,9 @@ class WhatsAppCloud(NetworkConnector[Connection]):
             options = read_options(session.options, self.defaults)
         except Invalid as error:
             await close_for_options(session, error)
-        connection = Connection(session, options)
-        with self.connections.joined(session, connection):
-            async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
+            connection = Connection(session, options, nursery)
+            with self.connections.joined(session, connection):
                 nursery.start_soon(connection.mark_received_as_read)
                 await connection.watch()
 

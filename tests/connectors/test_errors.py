@@ -12,7 +12,7 @@ from hookgw.connectors import Refused, Unreachable, is_outage, pause_after, wait
 @pytest.mark.parametrize(
     ("remote_status", "status", "is_temporary"),
     [
-        *((400, 400, False), (403, 403, False), (404, 404, False), (429, 429, True)),
+        *((400, 400, False), (403, 403, False), (404, 404, False), (429, 429, True), (408, 408, True)),
         # The caller would take it for a wrong key of its own.
         (401, 409, False),
         *((500, 502, True), (501, 502, True), (503, 502, True), (302, 502, True)),
