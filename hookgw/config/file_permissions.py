@@ -25,6 +25,10 @@ from hookgw.config.yaml_reader import join, read_yaml
 _FIRST_PERSON, _NOBODY = 1_000, 65_534
 """The ids of users who may be people."""
 
+_CHANGES_NOTHING = (
+    "changes nothing there: the file system gives all files one owner and one mode, as those of Windows do."
+)
+
 OwnGroup = Callable[[int, int], bool]
 
 # By their form, because plugins name their options. `key` alone is the path of a file.
@@ -73,10 +77,9 @@ def _way(command: str, folder: Path, *, may_run: bool) -> str:
     """Return how to fix it: in a container, this process's user can often not run a command."""
     if not keeps_modes(folder):
         return (
-            f"{command.partition(' ')[0]} changes nothing there: the file system gives all files one owner "
-            "and one mode, as those of Windows do. Use a folder of another file system, such as a volume of "
-            "Docker; mount what hookgw only reads as read-only; or set the owner and the mode where it is "
-            "mounted, such as uid=0,umask=077."
+            f"{command.partition(' ')[0]} {_CHANGES_NOTHING} Use a folder of another file system, such as "
+            "a volume of Docker; mount what hookgw only reads as read-only; or set the owner and the mode "
+            "where it is mounted, such as uid=0,umask=077."
         )
     if may_run:
         return f"Run: {command}"
@@ -213,9 +216,8 @@ def way_to_hide(path: Path) -> str:
     """Return how to keep other users from reading a file that this process must still be able to read."""
     if not keeps_modes(path.parent):
         return (
-            "chmod changes nothing there: the file system gives all files one owner and one mode, as those "
-            "of Windows do. Take the secrets from the environment, or set the mode where it is mounted, such "
-            "as umask=077."
+            f"chmod {_CHANGES_NOTHING} Take the secrets from the environment, or set the mode where it is "
+            "mounted, such as umask=077."
         )
     status, quoted = path.stat(), shlex.quote(str(path))
     is_ours = os.geteuid() in (0, status.st_uid)

@@ -193,11 +193,8 @@ class FakeConnector:
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         """Record the call, and return the message with its new text."""
         await self._note(session, "edit", key=key, text=text, number=number)
-        return {
-            "key": {"remoteJid": key.remote_jid, "fromMe": key.from_me, "id": key.id},
-            "message": {"conversation": text},
-            "messageTimestamp": int(time.time()),
-        }
+        shown = {"remoteJid": key.remote_jid, "fromMe": key.from_me, "id": key.id}
+        return text_data(shown, text, time.time())
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         """Record the call, and return the key of the deleted message."""

@@ -119,15 +119,15 @@ class OperationalEvents:
         now = self._clock.steady()
         ended = self._lanes.attempted(delivery.lane, registration.id, attempt, now)
         if ended is not None:
-            seconds = round(now - ended.began, 3)
-            since = rfc3339(ended.since)
-            more: dict[str, Any] = {
-                "lane": delivery.lane,
-                "partition": partition_of(delivery.lane),
-                "since": since,
-                "seconds": seconds,
-            }
-            self._raise(kinds.LANE_RECOVERED, registration.id, registration, **more)
+            self._raise(
+                kinds.LANE_RECOVERED,
+                registration.id,
+                registration,
+                lane=delivery.lane,
+                partition=partition_of(delivery.lane),
+                since=rfc3339(ended.since),
+                seconds=round(now - ended.began, 3),
+            )
 
     def lane_changed(self, lane: str, state: LaneState) -> None:
         if state is LaneState.IDLE:
@@ -161,8 +161,6 @@ class OperationalEvents:
         deliveries, size = (None if amount == math.inf else int(amount) for amount in allowed)
         self._raise(
             kinds.INSTANCE_BACKLOG_HIGH if tally.is_high else kinds.INSTANCE_BACKLOG_NORMAL,
-            None,
-            None,
             instance=instance,
             deliveries=tally.count,
             bytes=tally.size,
@@ -200,8 +198,6 @@ class OperationalEvents:
         """Report that a connector or a background task failed, and starts again after a wait in seconds."""
         self._raise(
             kinds.PLUGIN_FAILING,
-            None,
-            None,
             instance=instance,
             plugin=failure.plugin,
             hook=failure.hook,
@@ -220,12 +216,10 @@ class OperationalEvents:
     def instance_gap(self, instance: str, begin: float, end: float) -> None:
         """Report a time of which an instance did not get all events from its network."""
         bounds = {"from": rfc3339(begin), "to": rfc3339(end)}
-        self._raise(kinds.INSTANCE_GAP, None, None, instance=instance, **bounds)
+        self._raise(kinds.INSTANCE_GAP, instance=instance, **bounds)
 
     def _raise_silence(self, kind: str, instance: str, since: float, seconds: float, **more: str) -> None:
-        self._raise(
-            kind, None, None, instance=instance, since=rfc3339(since), seconds=round(seconds, 3), **more
-        )
+        self._raise(kind, instance=instance, since=rfc3339(since), seconds=round(seconds, 3), **more)
 
     def event_left_out(self, instance: str, connector: str, reason: str) -> None:
         """Report that a connector left an event of its network out; the reason is a sentence."""
@@ -238,7 +232,7 @@ class OperationalEvents:
     def _raise_left_out(self, left_out: LeftOutSummary) -> None:
         about = msgspec.structs.asdict(left_out)
         logger.warning("events left out", **about)
-        self._raise(kinds.EVENT_LEFT_OUT, None, None, **about)
+        self._raise(kinds.EVENT_LEFT_OUT, **about)
 
     def _raise_dead(self, letters: DeadLetterSummary, registration: Registration | None) -> None:
         delivery = letters.delivery
@@ -254,7 +248,12 @@ class OperationalEvents:
         )
 
     def _raise(
-        self, event_kind: str, registration_id: str | None, registration: Registration | None, /, **more: Any
+        self,
+        event_kind: str,
+        registration_id: str | None = None,
+        registration: Registration | None = None,
+        /,
+        **more: Any,
     ) -> None:
         # Logged in any case: an operator without plugins and without a URL reads it there.
         logger.info("operational event", event_kind=event_kind, registration=registration_id, **more)
