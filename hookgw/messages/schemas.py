@@ -81,11 +81,26 @@ def _message(
     return object_schema(description, properties, required=fields)
 
 
+def _form(description: str, required: dict[str, Schema], about: dict[str, Schema]) -> Schema:
+    needed = {
+        "number": _NUMBER,
+        **required,
+        "file": {"type": "string", "format": "binary", "description": "The file."},
+    }
+    # Each field of a form is a text; "quoted" is JSON in it.
+    quoted: Schema = {"type": "string", "description": 'As JSON: `{"key": {"id": …}}`.'}
+    return object_schema(description, {**needed, **about, "quoted": quoted, "delay": _DELAY}, required=needed)
+
+
+_KIND = ref("MediaKind") | {"description": "What it is sent as."}
 _MIMETYPE = _LINE | {"description": "Such as `image/png`."}
-_FILE: Schema = {"type": "string", "format": "binary", "description": "The file."}
-# Each field of a form is a text; "quoted" is JSON in it.
-_QUOTED_TEXT: Schema = {"type": "string", "description": 'As JSON: `{"key": {"id": …}}`.'}
+_ABOUT_FILE: dict[str, Schema] = {
+    "mimetype": _MIMETYPE,
+    "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
+    "fileName": _LINE | {"description": "The name to show."},
+}
 _COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
+_PAGE = _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."}
 
 _TIME: Schema = {"type": ["string", "null"], "format": "date-time"}
 
@@ -137,27 +152,10 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
     ),
     "SendMediaRequest": _message(
         "A file.",
-        {"mediatype": ref("MediaKind") | {"description": "What it is sent as."}, "media": _MEDIA},
-        {
-            "mimetype": _MIMETYPE,
-            "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
-            "fileName": _LINE | {"description": "The name to show."},
-        },
+        {"mediatype": _KIND, "media": _MEDIA},
+        _ABOUT_FILE,
     ),
-    "SendMediaForm": object_schema(
-        "A file, as an upload.",
-        {
-            "number": _NUMBER,
-            "mediatype": ref("MediaKind") | {"description": "What it is sent as."},
-            "file": _FILE,
-            "mimetype": _MIMETYPE,
-            "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
-            "fileName": _LINE | {"description": "The name to show."},
-            "quoted": _QUOTED_TEXT,
-            "delay": _DELAY,
-        },
-        required=["number", "mediatype", "file"],
-    ),
+    "SendMediaForm": _form("A file, as an upload.", {"mediatype": _KIND}, _ABOUT_FILE),
     "SendAudioRequest": _message(
         "A voice message.",
         {"audio": _MEDIA},
@@ -170,17 +168,7 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
             },
         },
     ),
-    "SendAudioForm": object_schema(
-        "A voice message or a sticker, as an upload.",
-        {
-            "number": _NUMBER,
-            "file": _FILE,
-            "mimetype": _MIMETYPE,
-            "quoted": _QUOTED_TEXT,
-            "delay": _DELAY,
-        },
-        required=["number", "file"],
-    ),
+    "SendAudioForm": _form("A voice message or a sticker, as an upload.", {}, {"mimetype": _MIMETYPE}),
     "SendStickerRequest": _message("A sticker.", {"sticker": _MEDIA}, {"mimetype": _MIMETYPE}),
     "SendLocationRequest": _message(
         "A place.",
@@ -287,7 +275,7 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
         "Which chats or contacts to list; by default all.",
         {
             "where": or_null(ref("ChatFilter"), "A filter."),
-            "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
+            "page": _PAGE,
             "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page."},
             "skip": _COUNT | {"maximum": MAX_COUNT, "description": "How many are before the first page."},
         },
@@ -321,7 +309,7 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
         "Which messages to list; by default all.",
         {
             "where": or_null(ref("MessageFilter"), "A filter."),
-            "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
+            "page": _PAGE,
             "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page; 50 by default."},
         },
     ),
