@@ -19,6 +19,7 @@ from hookgw.kernel.units import parse_duration
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.figures import Span
+from hookgw.records.payload_schemas import reason_of
 from hookgw.records.tags import MOST_TAGS, tag_texts
 
 MOST_LISTED = 100
@@ -399,7 +400,7 @@ async def run_tool(api: Api, name: str, arguments: Mapping[str, Any]) -> Any:
         raise Refused(f"There is no tool {name[:64]!r}. The tools: {', '.join(_BY_NAME)}.")
     tool, validator = _BY_NAME[name]
     wrong = [
-        f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
+        f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {reason_of(error)}"
         for error in validator.iter_errors(arguments)
     ]
     if wrong:

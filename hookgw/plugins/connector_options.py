@@ -16,7 +16,7 @@ from hookgw.kernel.secret_options import texts_in
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.target_url import parse_target
 from hookgw.plugins.servers import Server
-from hookgw.records.payload_schemas import compile_schema
+from hookgw.records.payload_schemas import compile_schema, reason_of
 
 MAX_OPTIONS = 64 * 2**10
 """Bytes of an instance's options as JSON: those of all instances are in memory."""
@@ -207,7 +207,7 @@ class ConnectorOptions:
             else:
                 yield Sentence("options.one_of", "Give one of: {choices}.", choices="; or ".join(choices))
         else:
-            reason, described = error.message.removesuffix("."), self._properties.get(where)
+            reason, described = reason_of(error).removesuffix("."), self._properties.get(where)
             # A pattern alone does not say what would be right.
             if keyword == "pattern" and isinstance(described, dict) and "description" in described:
                 yield Sentence(

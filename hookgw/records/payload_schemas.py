@@ -10,12 +10,14 @@ violation is described, and that of a large payload by means of a small extract.
 from __future__ import annotations
 
 import gc
+import json
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 
 from hookgw.kernel.json_decoding import LARGE, decode_json, no_collection
+from hookgw.kernel.nearest import nearest
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.events import Catalog, Event
 
@@ -27,6 +29,8 @@ _FIELDS = 32
 _ITEMS = 8
 _CHARACTERS = 256
 _LEVELS = 8
+# Of more values, a message names the nearest.
+_MOST_VALUES = 20
 # A violation of these keywords in an extract is one in the whole payload.
 _SURE = frozenset({"type", "required", "enum", "const"})
 
@@ -72,7 +76,7 @@ class _Schema:
         try:
             self.validator.validate(self._extract(data, _LEVELS) if is_large else data)
         except jsonschema_rs.ValidationError as error:
-            parts, message = error.instance_path, error.message
+            parts, message = error.instance_path, reason_of(error)
             # An extract has nothing in its innermost objects.
             is_sure = error.schema_path[-1] in _SURE and len(parts) < _LEVELS
             if is_sure or not is_large:
@@ -116,6 +120,21 @@ def _names_in(schema: Any) -> frozenset[str]:
         elif isinstance(node, list):
             nodes += node
     return frozenset(names)
+
+
+def reason_of(error: jsonschema_rs.ValidationError) -> str:
+    """Return why a value violates a schema, with all values that would be right, or one that is similar."""
+    values = getattr(error.kind, "options", None)
+    # The library names three of them. A message about an extract, or with a mask, begins in its own way.
+    if not isinstance(values, list) or len(values) <= 3:
+        return error.message
+    if len(values) <= _MOST_VALUES:
+        beginning, said, _ = error.message.rpartition(" is not one of ")
+        *texts, last = map(json.dumps, values)
+        return f"{beginning}{said}{', '.join(texts)} or {last}"
+    given, texts = error.instance, [value for value in values if isinstance(value, str)]
+    near = nearest(given, texts) if isinstance(given, str) else None
+    return error.message if near is None else f"{error.message}, such as {json.dumps(near)}"
 
 
 def check_schema(schema: dict[str, Any]) -> str | None:

@@ -14,6 +14,7 @@ STRICT = EventKind(
         "type": "object",
         "properties": {
             "total": {"type": "integer", "minimum": 0},
+            "state": {"enum": ["new", "paid", "sent", "gone"]},
             "lines": {"type": "array", "items": {"type": "object", "required": ["sku"]}},
         },
         "required": ["total"],
@@ -40,6 +41,11 @@ def event(kind: str, data_json: bytes) -> Event:
         ("ORDER_PLACED", b'{"total": -123456789012345678901234567890}', "data.total: "),
         ("ORDER_PLACED", b'{"total": "1"}', "data.total: "),
         ("ORDER_PLACED", b'{"total": 1, "lines": [{"sku": 1}, {}]}', "data.lines[1]: "),
+        (
+            "ORDER_PLACED",
+            b'{"total": 1, "state": "send"}',
+            'data.state: "send" is not one of "new", "paid", "sent" or "gone"',
+        ),
         ("ORDER_PLACED", b"{}", 'data: "total" is a required property'),
         ("ORDER_PLACED", b"[]", 'data: [] is not of type "object"'),
         ("ORDER_PLACED", b"null", "data: null is not"),

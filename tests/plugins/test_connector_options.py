@@ -16,6 +16,8 @@ SCHEMA: dict[str, Any] = {
         "password": {"type": "string", "minLength": 4, "writeOnly": True},
         "access_token": {"type": "string", "writeOnly": True},
         "language": {"enum": ["de", "en"], "default": "en"},
+        "mode": {"enum": ["a", "b", "c", 4]},
+        "kinds": {"items": {"enum": [f"KIND_{number}" for number in range(21)]}},
         "region": {"pattern": "^[a-z]+$", "description": "The region, such as eu."},
         "rate": {"type": "integer", "maximum": 9, "default": 3},
         "proxy": {"type": "object", "properties": {"url": {"type": "string"}, "key": {"writeOnly": True}}},
@@ -50,6 +52,11 @@ def test_good_options() -> None:
             'region: the value does not match "^[a-z]+$". What belongs there: The region, such as eu.',
         ),
         ({"language": "secret"}, 'language: the value is not one of "de" or "en".'),
+        ({"mode": "secret"}, 'mode: the value is not one of "a", "b", "c" or 4.'),
+        (
+            {"kinds": ["KIND-7"]},
+            'kinds[0]: the value is not one of "KIND_0", "KIND_1" or 19 other candidates, such as "KIND_7".',
+        ),
         ({"rate": 99}, "rate: the value is greater than the maximum of 9."),
         ({"pages": {"b": 1}}, "pages.b is an unknown field."),
         ({"list": ["a", 5]}, 'list[1]: the value is not of type "string".'),
@@ -59,6 +66,12 @@ def test_good_options() -> None:
 )
 def test_a_sentence_names_the_option(change: dict[str, Any], sentence: str) -> None:
     assert problems({**GOOD, **change}) == (sentence,)
+
+
+def test_of_many_values_one_that_is_similar_is_named_if_any_is() -> None:
+    for other in (7, "elephant"):
+        (sentence,) = problems({**GOOD, "kinds": [other]})
+        assert str(sentence).endswith('"KIND_1" or 19 other candidates.')
 
 
 def test_missing_options() -> None:
