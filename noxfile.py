@@ -55,7 +55,7 @@ FEW_EXAMPLES = {"HOOKGW_EXAMPLES": "12"}
 # hookgw's own logic: its faults, orders and limits do not depend on the version of a library.
 OWN_LOGIC = (
     *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
-    *("tests/store", "tests/simulation", "tests/cli", "tests/fleet", "tests/test_secrets.py"),
+    *("tests/store", "tests/simulation", "tests/fleet", "tests/test_secrets.py"),
     *("tests/first_party", "tests/models", "tests/auth", "tests/connectors", "tests/fair", "tests/deploy"),
     *("tests/parsing", "tests/delivery", "tests/isolation", "tests/test_bench_peers.py", "tests/mcp"),
     *("tests/manual", "tests/test_docs.py", "tests/test_private_names.py", "tests/test_internals.py"),

@@ -1,6 +1,5 @@
 """What the commands print."""
 
-import errno
 import io
 import os
 import subprocess
@@ -76,13 +75,12 @@ def test_json_keeps_letters_and_big_integers(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_full_disk_below_standard_output_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_text: str, *, err: bool) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("click.echo", fail)
     for show in (show_fields, show_json):
-        with pytest.raises(Failed, match="Standard output cannot be written: No space left on device"):
-            show({"name": "loja1"})
+        # Each has a standard output of its own, because it leads to nowhere afterwards.
+        with Path("/dev/full").open("w", encoding="utf-8") as output:
+            monkeypatch.setattr("sys.stdout", output)
+            with pytest.raises(Failed, match="Standard output cannot be written: No space left on device"):
+                show({"name": "loja1"})
 
 
 @pytest.mark.process
