@@ -70,7 +70,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_pull(body: Any) -> Pull:
     """Read the body of a pull. An unknown field is a mistake."""
-    fields = Fields(("", as_object({} if body is None else body, "The body")))
+    fields = Fields.of_body({} if body is None else body)
     pull = Pull(
         most=fields.read(whole_number(1, MOST_PULLED), _USUAL.most, "max"),
         wait=fields.read(duration(0, LONGEST_WAIT), _USUAL.wait, "wait"),
@@ -85,7 +85,7 @@ def parse_pull(body: Any) -> Pull:
 
 def parse_acknowledgement(body: Any) -> Acknowledgement:
     """Read the body of an acknowledgement. An unknown field is a mistake, and so is an empty one."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     asked = Acknowledgement(
         consumer=fields.read(_consumer, DEFAULT_CONSUMER, "consumer"),
         cursor=fields.pick(text_up_to(MAX_CURSOR), "cursor"),

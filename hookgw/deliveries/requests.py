@@ -17,7 +17,6 @@ from hookgw.kernel.host_name import parse_host
 from hookgw.kernel.json_fields import (
     Fields,
     as_bool,
-    as_object,
     as_text,
     list_of,
     name_up_to,
@@ -116,7 +115,7 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float, over_all: bool = Fa
     Args:
         over_all: whether the path names no instance, so that the body has ``instances``.
     """
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     # Required, because replaying the whole history by accident cannot be undone.
     begins = (("since",), ("finishedSince", "finished_since"), ("failedSince", "failed_since"))
     if all(fields.find(*names) is None for names in begins):
@@ -127,7 +126,7 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float, over_all: bool = Fa
 
 def parse_cancellation(body: Any, catalog: Catalog, *, now: float, over_all: bool = False) -> Asked:
     """Read the body of a cancellation, as :func:`parse_replay` does."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     return _parse(fields, catalog, "a cancellation", now, None, over_all=over_all)
 
 
@@ -140,7 +139,7 @@ class Resend(NamedTuple):
 
 def parse_resend(body: Any) -> Resend:
     """Read the body of a resend. An unknown field is a mistake, and so are data and a URL together."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     data = fields.read(lambda value, _: Event.encode(value), None, "data")
     url = fields.pick(check_url, "url")
     fields.refuse_unknown("a resend")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.kernel.json_fields import Fields, as_object, name_up_to
+from hookgw.kernel.json_fields import Fields, name_up_to
 
 MAX_JID = 255
 
@@ -17,7 +17,7 @@ def parse_erasure(body: Any) -> str:
     Raises:
         Invalid: with every mistake.
     """
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     remote_jid = fields.need(name_up_to(MAX_JID), "", "remoteJid")
     fields.refuse_unknown("an erasure")
     fields.finish()

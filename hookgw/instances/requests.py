@@ -149,7 +149,7 @@ def parse_settings(body: Any) -> tuple[dict[str, Any], list[str]]:
 
     Return the given settings, by the names of the fields of the record, and the warnings.
     """
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     settings = _read_settings(fields)
     return settings, fields.finish()
 
@@ -180,7 +180,7 @@ def parse_option_changes(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def parse_tags(body: Any) -> dict[str, str]:
     """Read the body of ``/instance/tags``. Raise ``Invalid`` with every mistake."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     tags: dict[str, str] = fields.need(TAGS.kind.check, {}, "tags")
     fields.refuse_unknown("a change of tags")
     fields.finish()
@@ -189,7 +189,7 @@ def parse_tags(body: Any) -> dict[str, str]:
 
 def parse_presence_of_account(body: Any) -> str:
     """Read the body of ``/instance/setPresence``. Raise ``Invalid`` with every mistake."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     presence = fields.need(one_of(ACCOUNT_PRESENCES), "", "presence")
     fields.finish()
     return presence

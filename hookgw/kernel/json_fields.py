@@ -55,6 +55,11 @@ class Fields:
         self.problems: list[Sentence] = []
         self.warnings: list[str] = []
 
+    @classmethod
+    def of_body(cls, body: Any) -> Fields:
+        """Return the fields of a request's body; raise ``Invalid`` if that is no object."""
+        return cls(("", as_object(body, "The body")))
+
     def find(self, *spellings: str) -> tuple[str, Any] | None:
         """Return the path and value of a field; ``None`` if it is missing or ``null``."""
         found = self._spelled(spellings)

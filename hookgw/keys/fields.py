@@ -26,7 +26,7 @@ from hookgw.kernel.fields import (
     request_schema,
     write_time,
 )
-from hookgw.kernel.json_fields import Fields, as_object, as_text, list_of, show_name
+from hookgw.kernel.json_fields import Fields, as_text, list_of, show_name
 from hookgw.kernel.schema_parts import NAME_SCHEMA, TIME_SCHEMA, Schema, Time, ref
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339, rfc3339
@@ -239,7 +239,7 @@ def parse_key_request(body: Any, *, now: float, is_of_instance: bool = False) ->
 
     Return the fields of the record that it sets. Raise ``Invalid`` with every mistake.
     """
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     given = read_fields(FIELDS, fields, now)
     # What was sent, not what was read: two wrong values are two mistakes, and this is a third one.
     for one, other in (("expires_in", "expires_at"), ("tags", "instances")):

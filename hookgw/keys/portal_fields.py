@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Line, Option, Period, read_fields, request_schema
-from hookgw.kernel.json_fields import Fields, as_object, as_text, one_of
+from hookgw.kernel.json_fields import Fields, as_text, one_of
 from hookgw.kernel.schema_parts import ref
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DAY, Duration
@@ -113,7 +113,7 @@ PORTAL_REQUEST = request_schema(PORTAL_FIELDS, "Send `tags` or `instances`, and 
 
 def parse_portal_request(body: Any) -> PortalRequest:
     """Read the body of ``/portal/link``. Raise ``Invalid`` with every mistake."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     given = read_fields(PORTAL_FIELDS, fields)
     if (fields.find("tags") is None) == (fields.find("instances") is None):
         fields.problems.append(

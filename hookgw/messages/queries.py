@@ -44,7 +44,7 @@ def parse_message_query(body: Any) -> MessageQuery:
     Raises:
         Invalid: with every mistake.
     """
-    paging = Fields(("", as_object(body, "The body")))
+    paging = Fields.of_body(body)
     where = Fields(("where", paging.read(as_object, {}, "where")))
     key = Fields(("where.key", where.read(as_object, {}, "key")))
     times = Fields(("where.messageTimestamp", where.read(as_object, {}, "messageTimestamp")))
@@ -74,7 +74,7 @@ def parse_file_request(body: Any) -> tuple[str, str | None]:
     Raises:
         Invalid: with every mistake.
     """
-    outer = Fields(("", as_object(body, "The body")))
+    outer = Fields.of_body(body)
     message = Fields(("message", outer.need(as_object, {}, "message")))
     key = Fields(("message.key", message.need(as_object, {}, "key") if not outer.problems else {}))
     id_ = "" if outer.problems or message.problems else key.need(text_up_to(MAX_ID), "", "id")
@@ -89,7 +89,7 @@ def parse_picture_request(body: Any) -> str:
     Raises:
         Invalid: with every mistake.
     """
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     number = fields.need(number_of, "", "number")
     fields.finish()
     return number

@@ -217,7 +217,7 @@ def parse_template_message(body: Any) -> TemplateMessage:
 
 def parse_read_messages(body: Any) -> tuple[MessageKey, ...]:
     """Read the body of ``markMessageAsRead``."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     keys: tuple[MessageKey, ...] = fields.need(_some_of(_key, MAX_ITEMS), (), "readMessages", "read_messages")
     fields.finish()
     return keys
@@ -236,7 +236,7 @@ def parse_presence(body: Any) -> Presence:
 
 def parse_edit(body: Any) -> Edit:
     """Read the body of ``updateMessage``. Without ``number``, the chat is that of the message."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     number = fields.pick(number_of, "number")
     # Only one's own messages can be edited.
     key = fields.need(partial(_key, from_me=True), _NO_KEY, "key")
@@ -247,13 +247,12 @@ def parse_edit(body: Any) -> Edit:
 
 def parse_deletion(body: Any) -> MessageKey:
     """Read the body of ``deleteMessageForEveryone``: the key of a message."""
-    body = as_object(body, "The body")
-    return _read_key(Fields(("", body)), from_me=True)
+    return _read_key(Fields.of_body(body), from_me=True)
 
 
 def parse_numbers(body: Any) -> tuple[str, ...]:
     """Read the body of ``whatsappNumbers``."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     numbers: tuple[str, ...] = fields.need(_some_of(number_of, MAX_ITEMS), (), "numbers")
     fields.finish()
     return numbers
@@ -261,7 +260,7 @@ def parse_numbers(body: Any) -> tuple[str, ...]:
 
 def parse_chat_query(body: Any) -> ChatQuery:
     """Read the body of ``findChats`` and ``findContacts``; ``{}`` means everything."""
-    paging = Fields(("", as_object(body, "The body")))
+    paging = Fields.of_body(body)
     where: dict[str, Any] = paging.read(as_object, {}, "where")
     # In `offset`, clients of Evolution API send the size of a page; 0 means the default.
     size = paging.pick(whole_number(0, MAX_PAGE), "offset", "take", "limit")

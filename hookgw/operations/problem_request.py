@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import Fields, as_object, as_text
+from hookgw.kernel.json_fields import Fields, as_text
 from hookgw.kernel.schema_parts import MOMENT_SCHEMA, object_schema, text_schema
 from hookgw.kernel.times import clamp_time, parse_rfc3339
 from hookgw.kernel.units import parse_duration
@@ -51,7 +51,7 @@ def parse_mute(body: Any, now: float) -> tuple[str, float]:
                 where=where,
             ) from None
 
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     reason = fields.need(as_text, "", "reason")
     until = fields.need(as_time, 0.0, "until")
     fields.refuse_unknown("a mute")

@@ -240,7 +240,7 @@ ROTATE = request_schema((GRACE,), "The grace period of the old secret.", is_clos
 
 def parse_test(body: Any, catalog: Catalog) -> tuple[str | None, bytes | None]:
     """Read the body of a test, which may be missing. Return the kind and the payload, as far as given."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     kind = fields.pick(catalog.stored_name, "event", "kind")
     data = fields.read(lambda value, _: Event.encode(value), None, "data")
     fields.refuse_unknown("a test")
@@ -250,7 +250,7 @@ def parse_test(body: Any, catalog: Catalog) -> tuple[str | None, bytes | None]:
 
 def parse_grace(body: Any) -> float:
     """Read the body of a ``rotateSecret``, which may be missing. Return the seconds of grace."""
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     grace: float = read_fields((GRACE,), fields)["grace"]
     # With a misspelt field, a secret that leaked would stay valid for the default time.
     fields.refuse_unknown("a rotation")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import Fields, as_bool, as_object, list_of
+from hookgw.kernel.json_fields import Fields, as_bool, list_of
 from hookgw.kernel.json_moments import as_moment, check_range
 from hookgw.records.event_filters import Condition as StoredCondition
 from hookgw.records.event_kinds import MAX_KINDS
@@ -41,7 +41,7 @@ def parse_backfill(body: Any, catalog: Catalog, *, now: float) -> BackfillReques
     Raises:
         Invalid: with every mistake.
     """
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     asked = BackfillRequest(
         # Required, because a receiver may not bear the whole log, sent by accident.
         since=fields.need(as_moment(now), 0.0, "since"),
@@ -65,7 +65,7 @@ def refuse_fields(body: Any, whole: str) -> None:
     Raises:
         Invalid: the body has a field, or is no object.
     """
-    fields = Fields(("", as_object(body, "The body")))
+    fields = Fields.of_body(body)
     fields.refuse_unknown(whole)
     fields.finish()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quart import Response
 
-from hookgw.kernel.json_fields import Fields, as_object, as_text
+from hookgw.kernel.json_fields import Fields, as_text
 from hookgw.operations import responses
 from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes, json_body
@@ -30,7 +30,7 @@ class StorageRoutes(RouteGroup):
         `total` are pages of the file.
         """
         body = await read_optional_json(self._limit)
-        fields = Fields(("", as_object({} if body is None else body, "The body")))
+        fields = Fields.of_body({} if body is None else body)
         name = fields.pick(as_text, "name")  # the gateway checks it
         fields.finish()
         made = await self._gateway.backups.create(name)
