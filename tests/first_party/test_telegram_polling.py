@@ -335,7 +335,7 @@ async def test_a_token_that_never_was_one_closes(world: World) -> None:
     [
         ({"bot_token": ""}, "bot_token is missing: set the option"),
         ({"bot_token": "secret"}, "bot_token is not the token of a bot"),
-        ({"base_url": "https://u:p@x.example"}, "base_url: use the URL of a Bot API server"),
+        ({"base_url": "https://u:p@x.example"}, "base_url: use the URL of the server"),
         ({"mode": "carrier pigeon"}, "The options of the instance are not valid"),
     ],
 )
