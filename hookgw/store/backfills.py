@@ -108,7 +108,7 @@ class MissedSearch(NamedTuple):
         return LAST if self.reserved is None else self.reserved.newest
 
 
-class Making(NamedTuple):
+class BackfillStep(NamedTuple):
     """A step that makes deliveries of missed events.
 
     Attributes:
@@ -136,7 +136,7 @@ class BackfillStatements(Protocol[C_contra, Tx_contra]):
     ) -> Iterator[tuple[int, Event]]:
         """Read some events with their payloads, in any order. Those that are gone are left out."""
 
-    def make(self, transaction: Tx_contra, step: Making) -> int:
+    def make(self, transaction: Tx_contra, step: BackfillStep) -> int:
         """Make deliveries of missed events, unless there are some by now; return how many."""
 
 
@@ -233,7 +233,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
             if stored is not None and stored.cursor != job.cursor:
                 # The step is done already, and its answer was lost. Positions are counted from its cursor.
                 return JobStep(stored.done - job.done, stored.cursor)
-            made = self._sql.make(transaction, Making(query, rule, reserved, found, first_number, at))
+            made = self._sql.make(transaction, BackfillStep(query, rule, reserved, found, first_number, at))
             advanced = job.advanced(made, cursor)
             self._records.write_job(transaction, advanced if cursor else advanced.ended(at))
             return JobStep(made, cursor)

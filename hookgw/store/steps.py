@@ -278,9 +278,10 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         """Turn deliveries into dead letters, and count them, also for the job; return what they were."""
         gone = self._sql.bury(transaction.connection, seqs, reason, at)
         total = sum(count for count, _ in gone.values())
-        transaction.count_finished(gone)
-        transaction.count_buried(at, gone)
-        transaction.count_rows(total)
+        if gone:
+            transaction.count_finished(gone)
+            transaction.count_buried(at, gone)
+            transaction.count_rows(total)
         self._records.write_job(transaction, job and job.advanced(total, job.cursor))
         return gone
 

@@ -16,7 +16,7 @@ from psycopg import Connection
 
 from hookgw.records.events import Event
 from hookgw.records.jobs import Job
-from hookgw.store.backfills import Making, MissedEvent, MissedSearch, Reserved, SteppedBackfills
+from hookgw.store.backfills import BackfillStep, MissedEvent, MissedSearch, Reserved, SteppedBackfills
 from hookgw.store.commits.changes import weigh
 from hookgw.store.history_rows import event_of
 from hookgw.store.log import Place
@@ -149,7 +149,7 @@ class PostgresqlBackfills(SteppedBackfills[Connection, Transaction]):
         return made
 
 
-def make(transaction: Transaction, step: Making) -> int:
+def make(transaction: Transaction, step: BackfillStep) -> int:
     connection = transaction.connection
     query, rule, reserved, found, first_number, at = step
     instance = instance_number(connection, query.instance)

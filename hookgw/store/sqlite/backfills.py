@@ -16,7 +16,7 @@ import msgspec
 
 from hookgw.records.events import Event
 from hookgw.records.jobs import Job
-from hookgw.store.backfills import Making, MissedEvent, MissedSearch, Reserved, SteppedBackfills
+from hookgw.store.backfills import BackfillStep, MissedEvent, MissedSearch, Reserved, SteppedBackfills
 from hookgw.store.history_rows import event_of
 from hookgw.store.log import Place
 from hookgw.store.records import BackfillQuery, micros
@@ -131,7 +131,7 @@ def read_events(
         yield seq, event_of(instance, name, kind, time, bytes(data), sender, server_url)
 
 
-def make(transaction: Transaction, step: Making) -> int:
+def make(transaction: Transaction, step: BackfillStep) -> int:
     connection = transaction.connection
     query, rule, reserved, found, first_number, at = step
     given = {"found": as_json([one.seq for one in found]), **_given(query, reserved)}
