@@ -118,7 +118,7 @@ class FigureStatements(Protocol[C_contra, Tx_contra]):
     def read_series(
         self, connection: C_contra, holders: Collection[Holder], span: Mapping[str, int]
     ) -> list[FigureRow]:
-        """Return the rows of some holders with a length of steps: of a ``step``, ``since``, and ``until``."""
+        """Return the rows of some holders: those of a ``step``, ``since`` a time and ``until`` another."""
 
     def sum_parts(
         self, connection: C_contra, holders: Sequence[Holder], span: Mapping[str, int]
