@@ -166,7 +166,7 @@ def parking() -> None:
     """Two steps of parking are on disk, the third one is in the middle of its transaction."""
     steps.STEP = 100
     for module in (pending_changes, postgresql_pending_changes):
-        _make_deadly(module, "park", after=2)
+        _make_deadly(module, "bury", after=2)
 
 
 def state(when: str) -> None:

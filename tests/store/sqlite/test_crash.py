@@ -111,7 +111,7 @@ prune = history.prune
 
 def report(transaction, **given):
     removed = prune(transaction, **given)
-    sys.stdout.write(f"{removed.removed}\\n")
+    sys.stdout.write(f"{removed.amount}\\n")
     sys.stdout.flush()
     return removed
 
