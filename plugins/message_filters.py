@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections import OrderedDict
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from hookgw import ChatFields, Event, Registration, chat_names, hookimpl, jids_of, plain_jid
+from hookgw.connectors import Recent
 
 NAME = "message_filters"
 # The chat in which the status updates of contacts arrive.
@@ -152,7 +152,7 @@ class Filter:
         return not self._allow or any(map(self._allow.match, jids))
 
 
-_filters: OrderedDict[str, tuple[float, Filter]] = OrderedDict()
+_filters: Recent[str, tuple[float, Filter]] = Recent(CACHED)
 
 
 @hookimpl
@@ -174,12 +174,9 @@ def hookgw_filter(event: Event, registration: Registration) -> bool | None:
     # First of all: most deliveries need none of this.
     if block is None:
         return None
-    found = _filters.pop(registration.id, None)
+    found = _filters.get(registration.id)
     # A registration keeps its id when it changes.
     if found is None or found[0] != registration.updated_at:
         found = (registration.updated_at, Filter(msgspec.convert(block, Options)))
-    # Popped and added again, so the first entry is always the least recently used one.
-    _filters[registration.id] = found
-    if len(_filters) > CACHED:
-        _filters.popitem(last=False)
+        _filters.put(registration.id, found)
     return found[1].passes(event.data_json)

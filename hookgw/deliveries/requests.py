@@ -20,6 +20,7 @@ from hookgw.kernel.json_fields import (
     as_text,
     list_of,
     name_up_to,
+    not_empty,
     one_of,
     text_up_to,
     whole_number,
@@ -212,21 +213,19 @@ def _parse(
     return Asked(selection, dry_run)
 
 
-def _instances(value: Any, where: str) -> tuple[str, ...]:
-    names = list_of(_instance, MAX_INSTANCES)(value, where)
-    if not names:  # a program that has found none means none, not all
-        raise Invalid.of(
-            "selection.no_instances",
-            "{where} names no instance. Leave it out to select all that the key reaches.",
-            where=where,
-        )
-    return names
-
-
 def _instance(value: Any, where: str) -> str:
     name = as_text(value, where)
     check_name(name.removesuffix("*") or "any", where)
     return name
+
+
+_instances = not_empty(
+    list_of(_instance, MAX_INSTANCES),  # a program that has found none means none, not all
+    Sentence.declared(
+        "selection.no_instances",
+        "{where} names no instance. Leave it out to select all that the key reaches.",
+    ),
+)
 
 
 def _tags(value: Any, where: str) -> tuple[tuple[str, str], ...]:

@@ -379,6 +379,18 @@ def list_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
     return check_all
 
 
+def not_empty(check: Check[T], complaint: Callable[..., Sentence]) -> Check[T]:
+    """Return a check for what may not be empty, or else ``complaint`` says so, with ``where``."""
+
+    def check_some(value: Any, where: str) -> T:
+        found = check(value, where)
+        if not found:
+            raise Invalid(complaint(where=where))
+        return found
+
+    return check_some
+
+
 def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T, ...]:
     """Check the items. Raise ``Invalid`` with the mistakes of the first :data:`MAX_BAD_ITEMS` wrong ones."""
     taken: list[T] = []

@@ -26,7 +26,7 @@ from hookgw.kernel.fields import (
     request_schema,
     write_time,
 )
-from hookgw.kernel.json_fields import Fields, as_text, list_of, show_name
+from hookgw.kernel.json_fields import Fields, as_text, list_of, not_empty, show_name
 from hookgw.kernel.schema_parts import NAME_SCHEMA, TIME_SCHEMA, Schema, Time, ref
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339, rfc3339
@@ -77,21 +77,15 @@ def _check_moment(value: Any, where: str, reading: Reading) -> float:
     return expires_at
 
 
-_names = list_of(check_name, MAX_INSTANCES)
+_names = not_empty(
+    list_of(check_name, MAX_INSTANCES),
+    Sentence.declared("key.instances_empty", "{where} must name an instance."),
+)
+_check_tags = not_empty(check_tags, Sentence.declared("key.tags_empty", "{where} must have a tag."))
 
 
 def _check_names(value: Any, where: str) -> tuple[str, ...]:
-    names = _names(value, where)
-    if not names:
-        raise Invalid.of("key.instances_empty", "{where} must name an instance.", where=where)
-    return tuple(dict.fromkeys(names))
-
-
-def _check_tags(value: Any, where: str) -> dict[str, str]:
-    tags = check_tags(value, where)
-    if not tags:
-        raise Invalid.of("key.tags_empty", "{where} must have a tag.", where=where)
-    return tags
+    return tuple(dict.fromkeys(_names(value, where)))
 
 
 def _check_right(value: Any, where: str) -> str:
@@ -109,13 +103,14 @@ def _check_right(value: Any, where: str) -> str:
     return str(value)
 
 
-_rights = list_of(_check_right, 2 * len(Right))
+_rights = not_empty(
+    list_of(_check_right, 2 * len(Right)),
+    Sentence.declared("key.rights_empty", "{where} must name a right."),
+)
 
 
 def _check_rights(value: Any, where: str) -> tuple[str, ...]:
     words = _rights(value, where)
-    if not words:
-        raise Invalid.of("key.rights_empty", "{where} must name a right.", where=where)
     if len({word for word in words if word.startswith(Right.RECEIVE)}) > 1:
         raise Invalid.of(
             "key.receive_twice",

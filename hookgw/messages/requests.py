@@ -24,6 +24,7 @@ from hookgw.kernel.json_fields import (
     cut_short,
     is_whole,
     list_of,
+    not_empty,
     one_of,
     text_at_most,
     text_up_to,
@@ -70,6 +71,8 @@ MAX_PAGE = 1_000
 """The most chats or contacts of a page."""
 MAX_COUNT = 1_000_000
 """The highest number of a page that a client may ask for."""
+
+_NO_ITEMS = Sentence.declared("field.no_items", "{where} must have at least one item.")
 
 T = TypeVar("T")
 
@@ -347,15 +350,7 @@ def number_of(value: Any, where: str) -> str:
 
 
 def _some_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
-    check_all = list_of(check, longest)
-
-    def check_some(value: Any, where: str) -> tuple[T, ...]:
-        items = check_all(value, where)
-        if not items:
-            raise Invalid.of("field.no_items", "{where} must have at least one item.", where=where)
-        return items
-
-    return check_some
+    return not_empty(list_of(check, longest), _NO_ITEMS)
 
 
 _line = text_at_most(MAX_LINE)

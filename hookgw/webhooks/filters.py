@@ -13,12 +13,12 @@ from hookgw.kernel.json_fields import (
     NOT_ONE_OF,
     Check,
     Fields,
-    as_list,
     as_object,
     as_text,
     check_count,
     kind_of,
     list_of,
+    not_empty,
     text_up_to,
 )
 from hookgw.kernel.schema_parts import object_schema, ref
@@ -143,10 +143,10 @@ def _check_scalar(value: Any, where: str) -> Scalar:
     return value
 
 
-def _check_scalars(value: Any, where: str) -> tuple[Scalar, ...]:
-    if not as_list(value, where):
-        raise Invalid.of("filter.no_values", "{where} is empty; name at least one value.", where=where)
-    return list_of(_check_scalar, MAX_IN)(value, where)
+_check_scalars = not_empty(
+    list_of(_check_scalar, MAX_IN),
+    Sentence.declared("filter.no_values", "{where} is empty; name at least one value."),
+)
 
 
 class Operation(NamedTuple):

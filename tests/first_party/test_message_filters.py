@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from hookgw import Event, Invalid, Registration
+from hookgw.connectors import Recent
 from tests.public.kernel import PluginFailed
 from tests.public.plugins import Hooks
 
@@ -191,14 +192,15 @@ async def test_compiled_filters_are_cached_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     module = module_of("message_filters")
-    monkeypatch.setattr(module, "CACHED", 2)
+    cache = Recent[str, Any](2)
+    monkeypatch.setattr(module, "_filters", cache)
     first, second, third = (
         msgspec.structs.replace(registered(message_filters={}), id=f"reg_{number}") for number in range(3)
     )
     for registration in (first, second, first):
         await hooks.filter(event_of(message()), registration)
-    cache = module._filters
-    kept = cache["reg_0"]
+    kept = cache.get("reg_0")
     await hooks.filter(event_of(message()), third)
-    assert list(cache) == ["reg_0", "reg_2"]
-    assert cache["reg_0"] is kept
+    assert cache.get("reg_1") is None
+    assert cache.get("reg_2") is not None
+    assert cache.get("reg_0") is kept
