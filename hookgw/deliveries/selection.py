@@ -10,7 +10,7 @@ import trio
 from hookgw.core.access import check_reach, reaches, within
 from hookgw.core.registry import Registry
 from hookgw.core.this_node import Refresh
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.target_url import parse_destination
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration, is_global
@@ -35,8 +35,8 @@ def is_receiver(selection: DeliverySelection, registration: Registration) -> boo
     if selection.host is None:
         return True
     try:
-        target = parse_target(registration.url)
-    except ValueError:  # no HTTP, so no host
+        target = parse_destination(registration.url)
+    except ValueError:  # the text of a disabled webhook
         return False
     host = target.server_hostname
     with_port = f"[{host}]:{target.port}" if ":" in host else f"{host}:{target.port}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.masking import without_user
+from hookgw.kernel.schemes import standard_port
+from hookgw.kernel.target_url import parse_destination
 from hookgw.records.deliveries import Outcome
 
 _ANSWERED = re.compile(r"(?<!the proxy )answered (\d{3})")
@@ -22,12 +24,12 @@ _NO_ROUTE = re.compile(r"Network (?:is )?unreachable\.?")
 def host_of(url: str) -> str:
     """Return the host of a URL with its port if that is not the usual one; the URL itself if it has none."""
     try:
-        target = parse_target(url)
-    except ValueError:
-        return url
+        target = parse_destination(url)
+    except ValueError:  # the text of a disabled webhook
+        return without_user(url)
     host = target.server_hostname
-    shown = f"[{host}]" if ":" in host else host
-    return shown if target.port in (80, 443) else f"{shown}:{target.port}"
+    shown = (f"[{host}]" if ":" in host else host) or url
+    return shown if target.port in (0, standard_port(target.scheme)) else f"{shown}:{target.port}"
 
 
 def cause_of_failure(url: str, outcome: Outcome | None, error: str | None) -> str:

@@ -11,12 +11,12 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw import Conflict, NotFound
+from hookgw import Conflict, NotFound, Registration
 from hookgw.core import jobs
 from hookgw.deliveries import dry_run
 from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from tests.public.deliveries import ASK_EVERY
+from tests.public.deliveries import ASK_EVERY, is_receiver
 from tests.public.fleet import AllNodes
 from tests.public.records import AuditAction, DeliverySelection, Job, JobKind, JobOrder
 from tests.public.store import AuditQuery
@@ -424,6 +424,13 @@ async def test_a_dry_run_counts_by_instance_and_label(
     monkeypatch.setattr(dry_run, "MOST_COUNTED", 3)
     counted = await count(["loja1", "loja2"], some)
     assert (counted.matching, counted.is_complete) == (3, False)
+
+
+@pytest.mark.parametrize("chosen", ["broker.example", "broker.example:5672"])
+def test_a_webhook_that_a_plugin_sends_to_has_a_host(chosen: str) -> None:
+    registration = Registration(id="reg_1", instance="loja1", url="amqp://shop:hunter22@broker.example/vhost")
+    assert is_receiver(DeliverySelection(host=chosen), registration)
+    assert not is_receiver(DeliverySelection(host="crm.example"), registration)
 
 
 def test_a_replay_that_an_earlier_version_stored_is_read() -> None:

@@ -182,6 +182,22 @@ def test_what_may_fail_at_the_receiver_is_a_cause_of_its_own(error: str) -> None
     assert cause == "crm.example cannot be reached"
 
 
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("amqp://shop:hunter22@broker.example/vhost", "broker.example"),
+        ("amqps://shop:hunter22@[2001:db8::1]:5673", "[2001:db8::1]:5673"),
+        ("https://shop:hunter22@crm.example:443/hook", "crm.example"),
+        ("http://crm.example:443/hook", "crm.example:443"),
+        ("pull:", "pull:"),
+        ("amqp://shop:hunter22@bro ker/", "amqp://bro ker/"),
+    ],
+)
+def test_a_cause_names_the_host_without_user_and_password(url: str, host: str) -> None:
+    """Causes reach alerts, and people who may not see a password."""
+    assert cause_of_failure(url, Outcome.UNREACHABLE, "No answer.") == f"{host} cannot be reached"
+
+
 def test_the_cause_of_what_is_over() -> None:
     gone = cause_of_disabling("https://crm.example/x", "The receiver answered 410 Gone.")
     assert gone == "crm.example answers 410: webhooks are disabled"

@@ -8,3 +8,4 @@ from hookgw.deliveries.pull import *
 from hookgw.deliveries.pull_requests import *
 from hookgw.deliveries.requests import *
 from hookgw.deliveries.search import *
+from hookgw.deliveries.selection import *

@@ -10,7 +10,7 @@ from hookgw.core.access import reaches, within
 from hookgw.core.registry import Registry
 from hookgw.deliveries.search import QUALIFIERS
 from hookgw.kernel.errors import NotFound
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.target_url import parse_destination
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.selection import DeliverySelection
@@ -82,6 +82,6 @@ def _values(gateway: Gateway, principal: Principal, filter_name: str, begun: str
 
 def _host(url: str) -> str:
     try:
-        return parse_target(url).server_hostname
+        return parse_destination(url).server_hostname
     except ValueError:
         return ""
