@@ -21,9 +21,10 @@ import trio
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.app.reload import LEVEL
+from hookgw.app.stopping import STOP_WITHIN
 from hookgw.auth.keyring import KeyHolder
 from hookgw.command.logging_setup import configure_logging
-from hookgw.command.process import StoppedEarly, cancel_on_signal
+from hookgw.command.process import StoppedEarly, cancel_on_signal, end_now
 from hookgw.concurrency.free_memory import give_back_memory
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.concurrency.threads import SYSTEM_THREADS
@@ -34,6 +35,7 @@ from hookgw.instances.routes.fast_ingest import FastIngest
 from hookgw.instances.routes.ingest_endpoint import IngestEndpoint
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.long_json import finish
+from hookgw.operations.watchdog import unended_plugins
 from hookgw.plugins.hooks import Hooks
 from hookgw.web.app import Application
 from hookgw.web.server.certificates import Certificates
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger("hookgw")
 
+PLUGINS_WITHIN = 3.0
+"""Seconds that plugins have after everything else has stopped."""
 _SWITCH_INTERVAL = 0.0005
 """Seconds for which a thread that imports may keep the event loop from running; Python's default is 5 ms,
 at each call to the system."""
@@ -139,7 +143,7 @@ async def open_api(
     """Run a gateway within the block, with the application for its HTTP API.
 
     Raises:
-        StartError, ExceptionGroup: see :func:`hookgw.app.open.open_gateway`.
+        ExceptionGroup: with what :func:`hookgw.app.open.open_gateway` raises.
     """
     made: list[Api] = []
 
@@ -151,8 +155,15 @@ async def open_api(
             api.load()
         made.append(api)
 
-    async with open_gateway(settings, base=base, hooks=hooks, hub=hub, prepare=prepare):
-        yield made[0]
+    async with trio.open_nursery() as nursery:
+        async with open_gateway(settings, base=base, hooks=hooks, hub=hub, prepare=prepare) as gateway:
+            code = 1
+            try:
+                yield made[0]
+                code = 0
+            finally:
+                nursery.start_soon(_end_without_plugins, gateway, code)
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -227,6 +238,22 @@ async def open_server(
     # A generator that ends without a yield is a RuntimeError, which looked like a crash of the gateway.
     if not is_ready:
         raise StoppedEarly
+
+
+async def _end_without_plugins(gateway: Gateway, code: int) -> None:
+    """End the process if plugins do not end: they ignore a cancellation, or wait for a thread."""
+    await trio.sleep(gateway.settings.server.shutdown_grace + STOP_WITHIN)
+    while True:
+        await trio.sleep(PLUGINS_WITHIN)
+        if unended := unended_plugins(gateway.hooks.modules()):
+            for one in unended:
+                logger.warning(
+                    "a plugin did not end: hookgw ends without it",
+                    plugin=one.plugin,
+                    hook=one.hook,
+                    line=one.line,
+                )
+            end_now(code)
 
 
 def _local_url(url: str) -> str | None:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import structlog
 import trio
@@ -108,6 +108,14 @@ async def cancel_on_signal(
     scope.cancel()
 
 
+def end_now(code: int) -> NoReturn:
+    """End the process with this exit code, whatever goes on in it, and with what it has written."""
+    with suppress(AttributeError, OSError, ValueError):  # closed, or a reader that has gone
+        sys.stdout.flush()
+    time.sleep(1.0)  # the log may be written by a thread
+    os._exit(code)
+
+
 def end_without_threads(code: int) -> None:
     """Let the process end with this exit code soon after its program, although threads of plugins go on.
 
@@ -123,10 +131,7 @@ def end_without_threads(code: int) -> None:
             thread.join(max(0.0, ends - time.monotonic()))
         if names := [thread.name for thread in left if thread.is_alive()]:
             logger.warning("threads of plugins did not end", threads=names)
-            with suppress(AttributeError, OSError, ValueError):  # closed, or a reader that has gone
-                sys.stdout.flush()
-            time.sleep(1.0)  # the log may be written by a thread
-            os._exit(code)
+            end_now(code)
 
     if left:
         threading.Thread(target=end, daemon=True).start()

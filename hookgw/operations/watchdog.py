@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import FrameType
 from typing import NamedTuple
 
@@ -117,11 +117,34 @@ class LoopWatchdog:
 
 def find_blocker(frame: FrameType | None, modules: Mapping[str, str]) -> Blocker:
     """Return the blocker in a stack, from its innermost frame and the plugins' names by module."""
+    return _find_in(_stack_of(frame), modules)
+
+
+def unended_plugins(modules: Mapping[str, str]) -> list[Blocker]:
+    """Return the code of plugins for which tasks of this run wait."""
+    found, tasks = [], [trio.lowlevel.current_root_task()]
+    while tasks:
+        task = tasks.pop()
+        if task is None:
+            continue
+        tasks += (child for nursery in task.child_nurseries for child in nursery.child_tasks)
+        found.append(_find_in(reversed([frame for frame, _ in task.iter_await_frames()]), modules))
+    return [one for one in found if one.plugin]
+
+
+def _stack_of(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _find_in(frames: Iterable[FrameType], modules: Mapping[str, str]) -> Blocker:
     inside: list[FrameType] = []  # the frames inside of the innermost call of a plugin
     function = None
-    while frame is not None and (function := called_function(frame)) is None:
+    for frame in frames:
+        if (function := called_function(frame)) is not None:
+            break
         inside.append(frame)
-        frame = frame.f_back
     stack = [_shown(each) for each in inside[:_SHOWN_FRAMES]]
     for each in inside:
         owner = _owner(str(each.f_globals.get("__name__")), modules)

@@ -41,6 +41,12 @@ def work():
         time.sleep(60)
 threading.Thread(target=work, name="worker").start()
 """
+RUNS = """
+import threading, hookgw, trio
+@hookgw.hookimpl
+async def hookgw_run(gateway):
+    {work}
+"""
 COMMANDS = """
 import sys, click, hookgw
 @hookgw.hookimpl
@@ -97,6 +103,31 @@ def test_a_thread_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, is
     assert "threads of plugins did not end" in log
     assert "worker" in log
     assert ("Error: " in log) is is_refused
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "await trio.to_thread.run_sync(threading.Event().wait)",
+        "with trio.CancelScope(shield=True): await trio.sleep_forever()",
+    ],
+    ids=["thread", "shield"],
+)
+def test_a_task_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, work: str) -> None:
+    """systemd killed it half a minute later, and nothing said why; others waited for ever."""
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "polls.py").write_text(RUNS.format(work=work))
+    with (
+        (tmp_path / "errors").open("w+") as errors,
+        surrounded(tmp_path, stderr=errors, server={"shutdown_grace": "0s"}) as gateway,
+    ):
+        gateway.wait_ready()
+        assert gateway.stop() == 0
+        errors.seek(0)
+        log = errors.read()
+    assert "a plugin did not end: hookgw ends without it" in log
+    assert "hookgw_run" in log
+    assert "polls.py:5" in log
 
 
 @pytest.mark.parametrize(
