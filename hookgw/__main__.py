@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from hookgw.command.completing import end_silently
+from hookgw.command.descriptors import fill_descriptors
 from hookgw.command.garbage import spare_imports
 
 # Before anything large is imported.
+fill_descriptors()
 spare_imports()
 end_silently()
 

@@ -19,6 +19,7 @@ import trio
 from hookgw.app.serve import prepare_process, show_global_key
 from hookgw.app.server import Api, open_api
 from hookgw.command.configuration import read_settings
+from hookgw.command.descriptors import fill_descriptors
 from hookgw.command.process import end_without_threads, exempt_started_objects, messages_of
 from hookgw.config.service_manager import SERVICE_READY, SERVICE_STOPPING, notify
 from hookgw.core.background_output import background_output
@@ -59,6 +60,7 @@ class App:
         end = "startup.failed"
         messages: list[str] = []
         try:
+            fill_descriptors()
             with background_output():
                 async with self._open():
                     end = "shutdown.failed"  # also of a crash before the stop: hypercorn ends then, too

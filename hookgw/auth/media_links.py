@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from hookgw.kernel.base64url import decode_base64url
 from hookgw.kernel.errors import Expired, Forbidden, Invalid
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.inline_media import MEDIA_PATH
@@ -137,8 +138,8 @@ def is_mimetype(text: str) -> bool:
 def _decoded(token: str) -> bytes:
     """Return a token's bytes; ``b""`` if no link has such a token."""
     try:
-        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        raw = decode_base64url(token)
     except ValueError:
         return b""
-    # One spelling only: decoding ignores the last bits of some tokens, and other characters.
+    # One spelling only: decoding ignores the last bits of some tokens.
     return raw if base64.urlsafe_b64encode(raw).rstrip(b"=").decode() == token else b""

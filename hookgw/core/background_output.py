@@ -223,15 +223,7 @@ def background_output() -> Iterator[None]:
     """Within the block, ``sys.stdout`` and ``sys.stderr`` never wait for a reader.
 
     A stream without a descriptor stays as it is. A stream that was closed before the start drops everything.
-    Descriptors 0 to 2 are filled first: otherwise the next file, such as the data file, would get a free one,
-    and a library would write its errors into that file.
     """
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            # The lowest free descriptor is the one that is missing.
-            os.open(os.devnull, os.O_RDWR)
     former = sys.stdout, sys.stderr
     made: list[BackgroundOutput] = []
 

@@ -15,6 +15,7 @@ import msgspec
 import trio
 from quart import Response, request
 
+from hookgw.kernel.base64url import decode_base64url
 from hookgw.kernel.errors import Invalid
 from hookgw.records.fleet import SILENT_NODES
 from hookgw.records.sentences import CURSOR_OF_PAGE
@@ -109,8 +110,7 @@ def make_cursor(place: Sequence[str | float]) -> str:
 def read_cursor(cursor: str) -> list[str | float]:
     """Return the place of a cursor; raise ``Invalid`` if it is not a cursor."""
     try:
-        place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        return msgspec.json.decode(place, type=list[str | float])
+        return msgspec.json.decode(decode_base64url(cursor), type=list[str | float])
     except (ValueError, msgspec.MsgspecError):
         raise wrong_cursor() from None
 

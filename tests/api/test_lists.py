@@ -94,7 +94,10 @@ def test_a_cursor_says_its_place(place: list[str | float]) -> None:
     assert not {*cursor} & {*"/+=&? "}
 
 
-@pytest.mark.parametrize("cursor", ["!", "x", "bnVsbA", make_cursor(["a"]).replace("W", "9"), "é"])
+@pytest.mark.parametrize(
+    "cursor",
+    ["!", "x", "bnVsbA", make_cursor(["a"]).replace("W", "9"), "é", make_cursor(["~"]).replace("-", "+")],
+)
 def test_what_is_no_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(Invalid):
         read_cursor(cursor)

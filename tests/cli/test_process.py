@@ -148,6 +148,17 @@ def _restored_thresholds() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
+@pytest.mark.parametrize("descriptor", [0, 1])
+def test_no_file_takes_the_place_of_a_closed_stream(descriptor: int) -> None:
+    # Also none that a library keeps open once it is imported.
+    script = (
+        "import hookgw.__main__, os, sys\n"
+        f"sys.exit(not os.path.samestat(os.fstat({descriptor}), os.stat(os.devnull)))"
+    )
+    command = ["sh", "-c", f'exec "$0" -c "$1" {descriptor}<&-', sys.executable, script]
+    assert subprocess.run(command, check=False).returncode == 0
+
+
 def test_objects_of_the_start_are_exempt_from_garbage_collection() -> None:
     """A full run of the collector over them blocks the event loop for 50 ms."""
     gc.unfreeze()  # what the tests exempt, see tests/conftest.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hookgw.kernel import json_decoding
 from hookgw.kernel.audited import *
+from hookgw.kernel.base64url import *
 from hookgw.kernel.errors import *
 from hookgw.kernel.fields import *
 from hookgw.kernel.host_name import *

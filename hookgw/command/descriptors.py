@@ -1,0 +1,19 @@
+"""The descriptors of the standard streams."""
+
+from __future__ import annotations
+
+import os
+
+
+def fill_descriptors() -> None:
+    """Let those of descriptors 0 to 2 that were closed before the start lead to nowhere.
+
+    Otherwise the next file would get one: the data file, or one that a library keeps open once it is
+    imported. What writes to a standard stream, such as a library with an error, would write into that file.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest free descriptor is the one that is missing.
+            os.open(os.devnull, os.O_RDWR)
