@@ -80,6 +80,35 @@ _PAGES = (
     ),
     # oauth2-proxy.
     _page({403}, rb'action="[^"]{0,100}/oauth2/start"', "It wants a login: exempt the URL from it."),
+    # Cloudflare's challenge, its page about a rule, and what it writes to clients that want no page.
+    _page(
+        {403, 503},
+        rb"<title>Just a moment\.\.\.</title>|<title>Attention Required! \| Cloudflare</title>"
+        rb"|\Aerror code: 10[0-9]{2}\s*\Z",
+        "Cloudflare takes hookgw for a bot, or blocks it: let requests with hookgw's address, or to this "
+        "path, skip its checks.",
+    ),
+    # What stands before functions of Supabase.
+    _page(
+        {401},
+        rb'"code": ?(?:401|"UNAUTHORIZED_[A-Z_]{1,40}"), ?"message": ?"'
+        rb"(?:Missing authorization header|Invalid JWT)",
+        "It wants a key: set authorization in headers of the registration; or, if it is a function of "
+        "Supabase, deploy it with --no-verify-jwt.",
+    ),
+    # Vercel, before previews.
+    _page(
+        {401},
+        rb"<title>Authentication Required</title>",
+        "It wants a login: exempt the URL from it. Deployment Protection of Vercel lets requests with a "
+        "header pass: set x-vercel-protection-bypass in headers of the registration.",
+    ),
+    # Tokens have nothing to do with it: so it answers where others answer 404.
+    _page(
+        {403},
+        rb'\A\{"message": ?"Missing Authentication Token"\}',
+        "API Gateway of AWS has no route for POST at this path: correct the URL, or deploy the stage.",
+    ),
     # Django and Rails in development, Vite. In production, Django and Rails do not say what they miss.
     _page(
         {400, 403},
@@ -162,6 +191,11 @@ _PAGES = (
         rb"Cannot POST /",
         "It has no route for POST at this path, as n8n while it starts. In Node-RED: deploy the flow, "
         "with POST in http in.",
+    ),
+    _page(
+        {404},
+        rb'"code": ?404, ?"message": ?"Application not found"',
+        "Nothing runs at this host of Railway: deploy it, or correct the URL.",
     ),
     # Traefik knows no route to a container that does not run. Go's own servers say the same.
     _page(

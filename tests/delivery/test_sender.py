@@ -62,6 +62,18 @@ CLOSED = (
     "If a tunnel leads there, it is closed, or nothing listens at its end: start that. "
     "If the tunnel has a new URL then, register that."
 )
+CLOUDFLARE = (
+    "Cloudflare takes hookgw for a bot, or blocks it: let requests with hookgw's address, or to this path, "
+    "skip its checks."
+)
+SUPABASE = (
+    "It wants a key: set authorization in headers of the registration; or, if it is a function of Supabase, "
+    "deploy it with --no-verify-jwt."
+)
+VERCEL = (
+    "It wants a login: exempt the URL from it. Deployment Protection of Vercel lets requests with a header "
+    "pass: set x-vercel-protection-bypass in headers of the registration."
+)
 NO_ROUTE = (
     "It has no route for POST at this path, as n8n while it starts. In Node-RED: deploy the flow, with POST "
     "in http in."
@@ -451,6 +463,24 @@ async def test_a_page_that_refuses_the_host_is_named(
             404,
             b"404 page not found\n",
             "It has no such path, or Traefik has no route to it: correct the URL, or start it.",
+        ),
+        (403, b'<!DOCTYPE html><html lang="en-US"><head><title>Just a moment...</title>', CLOUDFLARE),
+        (503, b"<title>Just a moment...</title>", CLOUDFLARE),
+        (403, b"<head>\n<title>Attention Required! | Cloudflare</title>\n", CLOUDFLARE),
+        (403, b"error code: 1010", CLOUDFLARE),
+        (401, b'{"code":"UNAUTHORIZED_NO_AUTH_HEADER","message":"Missing authorization header"}', SUPABASE),
+        (401, b'{"code":401,"message":"Missing authorization header"}', SUPABASE),
+        (401, b'{"code":401,"message":"Invalid JWT"}', SUPABASE),
+        (401, b"<!doctype html><html lang=en><title>Authentication Required</title>", VERCEL),
+        (
+            403,
+            b'{"message":"Missing Authentication Token"}',
+            "API Gateway of AWS has no route for POST at this path: correct the URL, or deploy the stage.",
+        ),
+        (
+            404,
+            b'{"status":"error","code":404,"message":"Application not found","request_id":"jRQkN"}',
+            "Nothing runs at this host of Railway: deploy it, or correct the URL.",
         ),
         (
             400,
