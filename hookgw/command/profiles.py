@@ -88,6 +88,18 @@ def load_profiles(file: Path) -> Profiles:
             _("{file} cannot be read: {error}.", file=file, error=getattr(error, "strerror", None) or error)
         ) from error
     if hasattr(os, "geteuid") and mode & 0o077:  # on Windows, modes say nothing of other users
+        from hookgw.config.file_permissions import keeps_modes  # of Unix alone
+
+        if not keeps_modes(file.parent):
+            raise Failed(
+                _(
+                    "{file} contains keys, and other users can access it: the file system gives all files "
+                    "one mode ({mode}), which chmod does not change. Set XDG_CONFIG_HOME to a folder of "
+                    "another file system, or set the mode where this one is mounted, such as umask=077.",
+                    file=file,
+                    mode=f"{mode:04o}",
+                )
+            )
         raise Failed(
             _(
                 "{file} contains keys, and other users can access it (mode {mode}). Run: chmod 600 {path}",

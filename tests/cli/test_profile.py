@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.conftest import Invoke
 from tests.public.command import Failed, Profile, Profiles, load_profiles, profiles_file, save_profiles
+from tests.support.file_modes import without_modes
 
 
 @pytest.fixture
@@ -102,6 +103,15 @@ def test_a_file_that_others_can_read_is_refused(file: Path) -> None:
     save_profiles(file, Profiles(profiles={"a": Profile(url="http://a", key="k")}))
     file.chmod(0o640)
     with pytest.raises(Failed, match=r"other users can access it \(mode 0640\)\. Run: chmod 600"):
+        load_profiles(file)
+
+
+def test_where_no_file_has_a_mode_of_its_own_no_chmod_is_proposed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_modes(monkeypatch)
+    save_profiles(file, Profiles(profiles={"a": Profile(url="http://a", key="k")}))
+    with pytest.raises(Failed, match=r"one mode \(0777\), which chmod does not change\. Set XDG_CONFIG_HOME"):
         load_profiles(file)
 
 

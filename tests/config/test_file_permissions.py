@@ -25,6 +25,7 @@ from tests.public.config import (
 from tests.public.kernel import StartError
 from tests.public.plugins import load_plugins
 from tests.public.sqlite import open_database
+from tests.support.file_modes import without_modes
 
 US = os.geteuid()
 
@@ -65,21 +66,6 @@ def test_a_shared_folder_stays_as_it_is(tmp_path: Path) -> None:
 def test_the_group_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o770)
     assert f"the group {grp.getgrgid(tmp_path.stat().st_gid).gr_name}." in (verdict(tmp_path) or "")
-
-
-def without_modes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each new file one mode, as NTFS, exFAT, and a folder of Windows in Docker do.
-
-    Those file systems cannot be had everywhere.
-    """
-    made_with_a_mode = os.open
-
-    def made_without(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        descriptor = made_with_a_mode(path, flags, mode, dir_fd=dir_fd)
-        os.fchmod(descriptor, 0o777)
-        return descriptor
-
-    monkeypatch.setattr(os, "open", made_without)
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "folder above"])
