@@ -77,6 +77,29 @@ class _Seldom(logging.Filter):
         return True
 
 
+class _WithPriority(logging.Formatter):
+    """Begins each line with its priority, as the journal of systemd takes it: see sd-daemon(3)."""
+
+    _PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        priority = next((number for level, number in self._PRIORITIES if record.levelno >= level), 7)
+        return "\n".join(f"<{priority}>{line}" for line in self._inner.format(record).split("\n"))
+
+
+def _is_journal(stream: TextIO) -> bool:
+    """Whether the journal reads a stream: otherwise what it gets is no log of systemd."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):  # closed, or in memory
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
 def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send every log line of the process to a stream. A second call replaces the first configuration.
 
@@ -116,9 +139,10 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
 
     handler = logging.StreamHandler(stream)
     if settings.format == "text" or (settings.format == "auto" and stream.isatty()):
-        handler.setFormatter(text(colors=stream.isatty() and not os.environ.get("NO_COLOR")))
+        lines = text(colors=stream.isatty() and not os.environ.get("NO_COLOR"))
     else:  # JSON escapes line breaks by itself
-        handler.setFormatter(formatter(structlog.processors.JSONRenderer()))
+        lines = formatter(structlog.processors.JSONRenderer())
+    handler.setFormatter(_WithPriority(lines) if _is_journal(stream) else lines)
     # For the dashboard; without colours, whatever the stream is.
     recent_log.setFormatter(text(colors=False))
     logging.basicConfig(handlers=[handler, recent_log], level=level, force=True)

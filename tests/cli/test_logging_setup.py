@@ -2,11 +2,13 @@
 
 import io
 import logging
+import os
 import re
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import hypercorn.config
@@ -92,6 +94,29 @@ class TestFormat:
         configure_logging(LogSettings(format=form), stream)
         structlog.get_logger("hookgw").info("Hello.")
         assert stream.getvalue().startswith("{") is not text
+
+    @pytest.mark.parametrize("form", ["auto", "text"])
+    def test_the_journal_gets_the_level_of_each_line(
+        self, form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def lines(name: str, journal: str) -> list[str]:
+            with (tmp_path / name).open("w+") as stream:
+                found = os.fstat(stream.fileno())
+                monkeypatch.setenv("JOURNAL_STREAM", journal.format(found.st_dev, found.st_ino))
+                configure_logging(LogSettings(format=form, level="debug"), stream)
+                for level in ("debug", "info", "warning", "critical"):
+                    structlog.get_logger("hookgw").log(
+                        logging.getLevelNamesMapping()[level.upper()], "Hello."
+                    )
+                logging.getLogger("other").error("It failed.", exc_info=ValueError("x"))
+                return (tmp_path / name).read_text().splitlines()
+
+        written = lines("journal", "{}:{}")
+        assert [line[:3] for line in written[:5]] == ["<7>", "<6>", "<4>", "<2>", "<3>"]
+        assert {line[:3] for line in written[4:]} == {"<3>"}
+        # A file, or a pipe to another program, that stands in the journal's place.
+        assert not any(line.startswith("<") for line in lines("file", "{}:1"))
+        assert not any(line.startswith("<") for line in lines("other", "what"))
 
     def test_colour_only_on_a_terminal_without_no_color(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def colour(stream: io.StringIO) -> bool:
