@@ -125,7 +125,7 @@ class Page:
     ) -> str:
         stored = list((await gateway.records.load()).get(RULES) or ())
         if what == "remove":
-            kept = [rule for rule in stored if read_rule(rule).id != name]
+            kept = [rule for rule in stored if _id_of(rule) != name]
             await gateway.records.put({RULES: kept})
             return _("The rule is removed.")
         if what != "add":
@@ -156,6 +156,14 @@ class Page:
             raise Invalid.of("alerts.same_rule", "There is this rule already.")
         await gateway.records.put({RULES: [*stored, rule]})
         return _("The rule is added.")
+
+
+def _id_of(stored: dict[str, Any]) -> str | None:
+    """Return the id of a stored rule; ``None`` of one of another version, which is on no page."""
+    try:
+        return read_rule(stored).id
+    except ValueError:
+        return None
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> Markup:

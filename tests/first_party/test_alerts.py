@@ -376,6 +376,17 @@ async def test_a_rule_whose_channel_is_gone_is_shown_with_the_reason(tmp_path: P
         assert (await gateway.records.load())["rules"] == rules[1:]
 
 
+async def test_a_rule_is_removed_beside_one_of_another_version(tmp_path: Path, phone: Receiver) -> None:
+    async with alerting(tmp_path, phone) as kit:
+        gateway = kit.gateway.for_plugin("alerts")
+        rules = [{"on": "rain", "to": ["phone"]}, {"on": "disk", "to": ["phone"]}]
+        await gateway.records.put({"rules": rules})
+        [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
+        [rule] = re.findall("remove:([^']+)'", str(await page.render(gateway, {}, 10)))
+        assert await page.submit(gateway, {"do": f"remove:{rule}"}, 10) == "The rule is removed."
+        assert (await gateway.records.load())["rules"] == rules[:1]
+
+
 async def test_rules_that_two_add_at_once_both_last(
     tmp_path: Path, phone: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
