@@ -336,3 +336,15 @@ def let_others_go_on() -> Generator[Any, Any, None]:
 
 def _no_cancellation() -> None:
     """Be what Trio gives to a function that ends a wait: it raises ``Cancelled``, which nobody here is."""
+
+
+def frames_of(task: Task) -> list[types.FrameType]:
+    """Return the frames for which a task waits, the innermost last, also of a light coroutine in its task."""
+    frames = [frame for frame, _ in task.iter_await_frames()]
+    coroutine: Any = None
+    if frames and frames[-1].f_code is LightTask.run.__code__:
+        coroutine = frames[-1].f_locals["coroutine"]
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        frames.append(frame)
+        coroutine = coroutine.cr_await
+    return frames

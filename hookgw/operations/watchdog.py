@@ -17,6 +17,7 @@ from typing import NamedTuple
 import structlog
 import trio
 
+from hookgw.concurrency.light import frames_of
 from hookgw.concurrency.threads import start_thread
 from hookgw.core.metrics import Metrics
 from hookgw.plugins.boundary import called_function
@@ -128,7 +129,7 @@ def unended_plugins(modules: Mapping[str, str]) -> list[Blocker]:
         if task is None:
             continue
         tasks += (child for nursery in task.child_nurseries for child in nursery.child_tasks)
-        found.append(_find_in(reversed([frame for frame, _ in task.iter_await_frames()]), modules))
+        found.append(_find_in(reversed(frames_of(task)), modules))
     return [one for one in found if one.plugin]
 
 

@@ -41,12 +41,14 @@ def work():
         time.sleep(60)
 threading.Thread(target=work, name="worker").start()
 """
-RUNS = """
+WAITS = """
 import threading, hookgw, trio
 @hookgw.hookimpl
-async def hookgw_run(gateway):
+async def {hook}:
     {work}
 """
+IN_A_THREAD = "await trio.to_thread.run_sync(threading.Event().wait)"
+SHIELDED = "with trio.CancelScope(shield=True): await trio.sleep_forever()"
 COMMANDS = """
 import sys, click, hookgw
 @hookgw.hookimpl
@@ -106,27 +108,30 @@ def test_a_thread_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, is
 
 
 @pytest.mark.parametrize(
-    "work",
+    ("hook", "work"),
     [
-        "await trio.to_thread.run_sync(threading.Event().wait)",
-        "with trio.CancelScope(shield=True): await trio.sleep_forever()",
+        ("hookgw_run(gateway)", IN_A_THREAD),
+        ("hookgw_run(gateway)", SHIELDED),
+        ("hookgw_transform(event)", IN_A_THREAD),
     ],
-    ids=["thread", "shield"],
+    ids=["thread", "shield", "thread in a lane"],
 )
-def test_a_task_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, work: str) -> None:
+def test_a_task_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, hook: str, work: str) -> None:
     """systemd killed it half a minute later, and nothing said why; others waited for ever."""
     (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "polls.py").write_text(RUNS.format(work=work))
+    (tmp_path / "plugins" / "polls.py").write_text(WAITS.format(hook=hook, work=work))
     with (
         (tmp_path / "errors").open("w+") as errors,
         surrounded(tmp_path, stderr=errors, server={"shutdown_grace": "0s"}) as gateway,
     ):
         gateway.wait_ready()
+        gateway.register("shop", "http://127.0.0.1:9/")
+        gateway.emit("shop")
         assert gateway.stop() == 0
         errors.seek(0)
         log = errors.read()
     assert "a plugin did not end: hookgw ends without it" in log
-    assert "hookgw_run" in log
+    assert hook.partition("(")[0] in log
     assert "polls.py:5" in log
 
 
