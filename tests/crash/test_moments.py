@@ -187,7 +187,8 @@ async def test_during_a_backfill(tmp_path: Path, storage: Storage) -> None:
         await stage.call("POST", "/event/emit/shop", later)
         stage.receiver.default = answer()
         await stage.drained()
-        assert await stage.deliveries("delivered") == ids([*missed, *later])
+        # The list is by number. On PostgreSQL, the later events have theirs before the rest of the backfill.
+        assert sorted(await stage.deliveries("delivered")) == sorted(ids([*missed, *later]))
         (job,) = await stage.call("GET", "/job/list")
         assert (job["kind"], job["state"], job["done"]) == ("backfill", "done", len(missed))
         arrived = [request.event_id for request in stage.receiver.requests]
