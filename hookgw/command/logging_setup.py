@@ -163,7 +163,7 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
 
 
 def log_uncaught() -> None:
-    """Send what fails outside of the program's own calls to the log: threads, and ``__del__``.
+    """Send what fails outside of the program's own calls to the log: threads, ``__del__``, and lines of it.
 
     Python prints these tracebacks itself: with their secrets, as lines that are no JSON, and in pieces if
     several threads write at once. Call this once, in a process that only runs a gateway.
@@ -183,6 +183,14 @@ def log_uncaught() -> None:
         where = getattr(ignored.object, "__qualname__", type(ignored.object).__qualname__)
         logger.error("an exception was ignored", where=where, exc_info=ignored.exc_value)
 
+    class Record(logging.LogRecord):
+        def getMessage(self) -> str:  # noqa: N802 -- the name of logging
+            try:
+                return super().getMessage()
+            except (TypeError, ValueError, KeyError):  # the text does not fit its values
+                return f"{self.msg} {self.args!r}"
+
+    logging.setLogRecordFactory(Record)
     threading.excepthook = log_thread
     sys.unraisablehook = log_ignored
 

@@ -252,6 +252,7 @@ def test_a_crash_of_the_dispatcher_ends_the_process_with_1(tmp_path: Path) -> No
 
 FAILS_ASIDE = """
 import gc
+import logging
 import threading
 
 import hookgw
@@ -278,6 +279,7 @@ async def hookgw_run(gateway):
         thread.join()
     Held()
     gc.collect()
+    logging.getLogger("mine").warning("%d of https://user:hunter2@a.example/", "many")
     print("failed aside", flush=True)
 """
 
@@ -299,6 +301,8 @@ def test_what_fails_beside_the_program_is_a_line_of_the_log(tmp_path: Path) -> N
     [ignored] = [line for line in lines if line["event"] == "an exception was ignored"]
     assert (ignored["where"], ignored["level"]) == ("Held.__del__", "error")
     assert ignored["exception"].endswith("ValueError: in __del__ https://***@a.example/")
+    [unfit] = [line for line in lines if line["logger"] == "mine"]
+    assert unfit["event"] == "%d of https://***@a.example/ ('many',)"
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
