@@ -204,6 +204,18 @@ _PAGES = (
         rb'"code": ?404, ?"message": ?"Application not found"',
         "Nothing runs at this host of Railway: deploy it, or correct the URL.",
     ),
+    # RabbitMQ, as the plugin for it says.
+    _page(
+        {404},
+        rb"\AThe broker returned the message: 312 ",
+        "No queue is bound to the exchange for its routing key: bind one, or correct plugins.rabbitmq of the "
+        "registration.",
+    ),
+    _page(
+        {404},
+        rb"\AThe broker refused: 404 NOT_FOUND - no exchange ",
+        "Declare the exchange on the broker, or correct plugins.rabbitmq.exchange of the registration.",
+    ),
     # Traefik knows no route to a container that does not run. Go's own servers say the same.
     _page(
         {404},

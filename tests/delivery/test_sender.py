@@ -78,6 +78,10 @@ VERCEL = (
     "It wants a login: exempt the URL from it. Deployment Protection of Vercel lets requests with a header "
     "pass: set x-vercel-protection-bypass in headers of the registration."
 )
+NO_QUEUE = (
+    "No queue is bound to the exchange for its routing key: bind one, or correct plugins.rabbitmq of the "
+    "registration."
+)
 NO_ROUTE = (
     "It has no route for POST at this path, as n8n while it starts. In Node-RED: deploy the flow, with POST "
     "in http in."
@@ -489,6 +493,16 @@ async def test_a_page_that_refuses_the_host_is_named(
             404,
             b'{"status":"error","code":404,"message":"Application not found","request_id":"jRQkN"}',
             "Nothing runs at this host of Railway: deploy it, or correct the URL.",
+        ),
+        (
+            404,
+            b"The broker returned the message: 312 NO_ROUTE",  # RabbitMQ
+            NO_QUEUE,
+        ),
+        (
+            404,
+            b"The broker refused: 404 NOT_FOUND - no exchange 'nowhere' in vhost '/'.",
+            "Declare the exchange on the broker, or correct plugins.rabbitmq.exchange of the registration.",
         ),
         (
             400,
