@@ -97,8 +97,8 @@ class WatchedConnection:
     async def note_failure(self, error: NetworkRefused, failures: int) -> float:
         """Report a failed look, the so many-th in a row; return the seconds to the next one.
 
-        A refusal that stays closes the connection at once, another failure only one that is not open, or has
-        failed before.
+        A refusal that stays closes the connection at once. Another failure closes an open connection only
+        after :data:`TOLERATED` failures in a row.
         """
         if failures in (1, TOLERATED + 1):  # each look would fill the log
             logger.warning(f"{self.network} not reached", instance=self.session.instance, reason=str(error))

@@ -123,7 +123,7 @@ def _names_in(schema: Any) -> frozenset[str]:
 
 
 def reason_of(error: jsonschema_rs.ValidationError) -> str:
-    """Return why a value violates a schema, with all values that would be right, or one that is similar."""
+    """Return why a value violates a schema, with all right values, or the nearest of many."""
     values = getattr(error.kind, "options", None)
     # The library names three of them. A message about an extract, or with a mask, begins in its own way.
     if not isinstance(values, list) or len(values) <= 3:

@@ -27,7 +27,7 @@ class Bounds(NamedTuple, Generic[Now_co]):
 
     Attributes:
         after: only deliveries with a higher number.
-        now: only those that were made pending by this moment.
+        now: only deliveries that were pending by this moment.
         limit: the most deliveries to return.
         rows: the most deliveries to look at, whether they match or not.
     """

@@ -85,7 +85,7 @@ class HistoryStatements(PayloadStatements[C_contra], Protocol[C_contra, Tx_contr
 
         Returns:
             The number of deliveries that were looked at, the lowest number and time among them, the lowest
-            event among those that count, and for each minute its number and the counts of a tally.
+            event among the counted deliveries, and for each minute its number and the counts of a tally.
         """
 
     def newest(self, connection: C_contra, instances: Collection[str]) -> dict[str, float]: ...
