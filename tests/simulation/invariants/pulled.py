@@ -54,7 +54,7 @@ def _overlaps(index: Index, registration: str, leases: list[Fetched]) -> Iterato
         for record in index.history.of(kind)
     ]
     # So does a full backlog that drops its oldest deliveries: their consumer may hear of it, or say nothing.
-    dropped = {
+    dropped_at = {
         exchange.arrived.at
         for (_, name), exchanges in index.exchanges.items()
         for exchange in exchanges
@@ -62,8 +62,10 @@ def _overlaps(index: Index, registration: str, leases: list[Fetched]) -> Iterato
         and name == registration
         and (exchange.answered is None or exchange.answered.outcome == "unknown")
     }
+    # A consumer that fetches again within its lease has a further record of it.
+    dropped = {record.lease for record in leases if record.at in dropped_at}
     for before, after in pairwise(leases):
-        if before.consumer == after.consumer or before.life != after.life or before.at in dropped:
+        if before.consumer == after.consumer or before.life != after.life or before.lease in dropped:
             continue
         is_over = after.at >= before.until - ROUNDING or left.get(before.lease, after.at + 1) <= after.at
         if not is_over and not any(before.at - TAKES <= at <= after.at for at in changes):

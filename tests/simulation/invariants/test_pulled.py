@@ -27,6 +27,7 @@ def test_a_full_backlog_takes_the_oldest_from_their_consumer() -> None:
     drops = Rules(at=0.0, life=1, drops=True)
     had = [drops, accepted(0.0, "e1"), fetched(1.0, "p1", 1), arrived(1.0, 1)]
     assert not troubles(pulled.check, *had, fetched(2.0, "p2", 2))
+    assert not troubles(pulled.check, *had, fetched(1.2, "p1", 1), fetched(2.0, "p2", 2))
     assert troubles(pulled.check, *had, answered(1.5, 1, "delivered"), fetched(2.0, "p2", 2))
 
 
