@@ -21,6 +21,7 @@ from pathlib import Path
 
 from hookgw.kernel.errors import StartError
 
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _OPEN, _CLOSED = "open", "closed"
 _MOST_BYTES = 256
 
@@ -67,7 +68,8 @@ def hold_lock(database: Path) -> Iterator[HeldLock]:
     process.
 
     Raises:
-        StartError: another process holds it; the message names the file and the process.
+        StartError: another process holds it, and the message names the file and the process; or its file
+            system has no locks.
         OSError: the lock file cannot be created.
     """
     path = database.with_name(database.name + ".lock")
@@ -78,6 +80,14 @@ def hold_lock(database: Path) -> Iterator[HeldLock]:
         except BlockingIOError:
             pid, _ = _read(descriptor)
             raise _in_use(database, f"process {pid or 'unknown'} (it holds {path})") from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            raise StartError(
+                f"The data file {database} cannot be locked: {error.strerror}.",
+                "Its file system has no locks, as NFS without a lock service. Use a disk of this machine, or "
+                "mount that file system with locks.",
+            ) from error
         with suppress(FileNotFoundError):
             if not lock_byte(_opened(stack, database, os.O_RDWR)):
                 raise _in_use(database, f"whose lock file {path} was removed")
@@ -127,10 +137,11 @@ def lock_byte(descriptor: int) -> bool:
 
 
 def lock_whole(descriptor: int) -> bool:
-    """Lock a write-ahead log; return whether no other process holds it."""
+    """Lock a file; return whether no other process holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        # Where there are no locks, nobody holds one.
         return error.errno not in (errno.EAGAIN, errno.EACCES)
     return True
 

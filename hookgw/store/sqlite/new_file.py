@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 import shutil
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hookgw.config.folders import sync_folder
+from hookgw.store.sqlite.file_lock import lock_whole
 from hookgw.store.sqlite.leftovers import PREFIX, SUFFIX, remove_abandoned
 
 # exFAT, FAT and many network file systems have no hard links, and mergerfs has none between two disks.
@@ -97,11 +97,7 @@ def _create(folder: Path) -> tuple[Path, int]:
         descriptor = os.open(
             partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink:
-                return partial, descriptor
-        except BlockingIOError:
-            pass
-        # Another process took it for an abandoned one, in the moment before it was locked.
+        # Another process may take it for an abandoned one, in the moment before it is locked.
+        if lock_whole(descriptor) and os.fstat(descriptor).st_nlink:
+            return partial, descriptor
         os.close(descriptor)

@@ -1,6 +1,7 @@
 """The data file at start: made, locked, damaged, not writable; and the disk's errors at run time."""
 
 import errno
+import fcntl
 import os
 import re
 import sqlite3
@@ -107,6 +108,19 @@ def test_a_lock_file_without_a_number(path: Path) -> None:
         path.with_name("hookgw.db.lock").write_text("")
         with pytest.raises(StartError, match="process unknown"), open_database(path):
             pass
+
+
+def test_a_file_system_without_locks_is_refused_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NFS without a lock service: it was told to check rights and space."""
+
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StartError, match="cannot be locked") as refused, open_database(path):
+        pass
+    assert "file system has no locks" in str(refused.value)
+    assert "space" not in str(refused.value)
 
 
 async def test_a_file_that_was_cut_off_is_refused(path: Path) -> None:

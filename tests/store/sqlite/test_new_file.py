@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import errno
+import fcntl
 import os
 import signal
 import stat
@@ -45,6 +46,18 @@ def test_a_file_system_that_cannot_sync_folders_is_used_without(
     refused = pytest.raises(OSError, match="Input/output error") if fails else nullcontext()
     with refused, new_file(tmp_path / "copy"):
         pass
+    assert names(tmp_path) == ["copy"]
+
+
+def test_a_file_system_without_locks_is_used_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NFS without a lock service: no process there can take the file for an abandoned one."""
+
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with new_file(tmp_path / "copy") as partial:
+        partial.write_text("whole")
     assert names(tmp_path) == ["copy"]
 
 
