@@ -209,7 +209,7 @@ class LogSearch(msgspec.Struct, frozen=True):
     wanted: int
 
     def conditions(self, dialect: Dialect) -> tuple[list[str], list[str], dict[str, Any]]:
-        """Return the conditions on an entry or event ``l``, those that look at its event, and all values."""
+        """Return the conditions on an entry or event ``l``, the conditions on its payload, and all values."""
         limits, moments = searches.in_time(self.query, dialect.mark.format("{}_time"), "l.accepted_at")
         given: dict[str, Any] = {f"{name}_time": moment for name, moment in moments.items()}
         given |= {"rows": self.rows, "wanted": self.wanted, "bytes": searches.EVENT_BYTES}

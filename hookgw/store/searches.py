@@ -56,8 +56,8 @@ def next_rows(rows: int, seconds: float) -> int:
 def is_recent(query: DeliveryQuery, now: float) -> bool:
     """Return whether to look for deliveries by the time at which they finished.
 
-    A page that shows an instance asks for them every second. Those that finished just now may be anywhere in
-    a backlog of millions, but there are few of them.
+    A page that shows an instance asks for them every second. Deliveries that finished just now may be
+    anywhere in a backlog of millions, but there are few of them.
     """
     since = query.finished_since if query.state is None else None
     return since is not None and now - since <= RECENT

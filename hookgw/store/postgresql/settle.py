@@ -76,7 +76,7 @@ def settle(
 ) -> PendingChange:
     """See :func:`hookgw.store.sqlite.settle.settle`.
 
-    One settlement of a delivery that is not pending counts: one that was dropped to make room has arrived.
+    A delivery that was dropped to make room, and has arrived, is settled although it is not pending.
     """
     found = find_unsettled(transaction.connection, settlements)
     if found is None:

@@ -94,7 +94,7 @@ def open_database(path: Path) -> Iterator[DatabaseConnections]:
         wanted = ".".join(map(str, OLDEST_SQLITE))
         raise StartError(
             f"This Python has SQLite {sqlite3.sqlite_version}; hookgw needs {wanted} or newer.",
-            "Use a Python with a newer SQLite: those that uv installs (uv python install) have their own.",
+            "Use a Python with a newer SQLite, such as uv python install brings.",
         )
     with ExitStack() as stack:
         with start_errors(path):

@@ -102,7 +102,7 @@ def search(
 
     Args:
         source: :data:`PENDING`, :data:`DEAD` or :data:`ALL`.
-        found: SQL: a JSON value of those that are ``chosen``.
+        found: SQL: a JSON value of the ``chosen`` deliveries.
         more, values: further conditions, and what they need.
 
     Returns:
