@@ -4,7 +4,7 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -363,8 +363,26 @@ def without_standby(postgres: PostgresServer) -> Iterator[PostgresServer]:
 
 
 def wait_for_standby(postgres: PostgresServer, name: str) -> None:
+    """Let commits wait for a standby of this name, and return once they do; with none, let them not wait."""
     postgres.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
     postgres.execute("SELECT pg_reload_conf()")
+    while name and not has_to_wait(postgres):
+        pass  # the server's processes hear of the name in their own time
+
+
+def has_to_wait(postgres: PostgresServer) -> bool:
+    """Return whether a commit waits for the standby; that commit has ended by then."""
+    with closing(psycopg.connect(postgres.url(), autocommit=True)) as connection:
+        process, waits = connection.info.backend_pid, False
+        connection.pgconn.send_query(b"SELECT pg_logical_emit_message(true, 'test', '')")
+        connection.pgconn.flush()
+        while connection.pgconn.is_busy():
+            asked = f"SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'SyncRep'"
+            if postgres.execute(asked):
+                waits = True
+                postgres.execute(f"SELECT pg_cancel_backend({process})")
+            connection.pgconn.consume_input()
+        return waits
 
 
 async def waiting_process(postgres: PostgresServer, other_than: int = 0) -> int:
