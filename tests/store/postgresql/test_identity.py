@@ -40,7 +40,7 @@ async def replicated(primary: PostgresServer, standby: PostgresServer) -> None:
     await until(lambda: standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") == [(True,)])
     standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
     standby.execute("SELECT pg_reload_conf()")
-    await until(lambda: not primary.execute("SELECT FROM pg_stat_replication"))
+    await until(lambda: not primary.execute("SELECT 1 FROM pg_stat_replication"))
 
 
 async def stored(store: PostgresqlStore, event: str) -> None:
