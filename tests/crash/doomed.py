@@ -248,8 +248,8 @@ def upgrade(statement: str) -> None:
                 die()
             return self._connection.execute(*arguments)
 
-    usual = schema.migrate_lanes
-    schema.migrate_lanes = lambda connection: usual(Dying(connection))  # type: ignore[arg-type]
+    usual = schema.upgrade
+    schema.upgrade = lambda connection: usual(Dying(connection))  # type: ignore[arg-type]
 
 
 def _make_tenth_state_deadly(records: Any, when: str) -> None:

@@ -39,8 +39,8 @@ from hookgw.store.postgresql.record_changes import CHANGES, replace_trigger
 logger = structlog.get_logger("hookgw.store")
 
 VERSION = 7
-OLDEST_VERSION = 5
-"""The first schema that had an engine for PostgreSQL."""
+OLDEST_VERSION = 6
+"""The oldest schema that is migrated."""
 
 # Taken for the length of a migration: nodes that start together create the tables once.
 _LOCK = 0x686B6777
@@ -99,7 +99,6 @@ FIGURES = (
     )""",
 )
 _SINCE_7 = {"figures", "figure_news"}
-_SINCE_6 = _SINCE_7 | {"log", "log_begins", "log_state"}
 
 # Texts are compared by their bytes, as in the data file: it is faster, and the same on every server.
 SCHEMA: tuple[str, ...] = (
@@ -312,15 +311,8 @@ def _upgrade(connection: Connection, missing: list[str], place: str) -> list[str
     """Bring tables of an earlier version to the present one; return the tables that are missing then."""
     row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
     version: int = row[0] if row else 0
-    expected = _SINCE_6 if version < 6 else _SINCE_7
-    if not OLDEST_VERSION <= version < VERSION or {*missing} != expected:
+    if not OLDEST_VERSION <= version < VERSION or {*missing} != _SINCE_7:
         return missing
-    if version < 6:
-        # All that was accepted before comes first, in the order of the numbers.
-        connection.execute("ALTER TABLE events ADD COLUMN xid bigint NOT NULL DEFAULT 0")
-        connection.execute(f"ALTER TABLE events ALTER COLUMN xid SET DEFAULT {XID}")
-        for statement in (LOG_ORDER, *LOG):
-            connection.execute(statement)
     connection.execute("ALTER TABLE attempts ADD COLUMN heads text")
     for statement in FIGURES:
         connection.execute(statement)
@@ -341,7 +333,7 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
         missing = missing_tables(connection)
-        if not {*missing} - _SINCE_6:
+        if not {*missing} - _SINCE_7:
             missing = _upgrade(connection, missing, place)
         if 0 < len(missing) < len(_NAMES):
             raise StartError(

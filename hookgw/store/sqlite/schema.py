@@ -12,8 +12,7 @@ Times are whole microseconds since the epoch. Names that repeat in every row (in
 lanes, the URLs of attempts) are stored once, in ``names``; rows have their numbers.
 
 ``attempts.url`` is the number of the URL that an attempt was sent to, without user and password, in the form
-of :func:`~hookgw.store.sqlite.name_ids.of_url`. It is ``NULL`` for attempts of before schema 5, and for those
-that were not sent.
+of :func:`~hookgw.store.sqlite.name_ids.of_url`. It is ``NULL`` for attempts that were not sent.
 
 ``attempts.heads`` has the head of a request that did not deliver, an empty line, and the headers of the
 response to it. What is delivered has none: it takes one byte in a row.
@@ -23,8 +22,8 @@ concerns, by name, because entries outlast the instance, and by id, because a la
 name. They are ``NULL`` for what concerns no instance. ``entry`` is a JSON object.
 
 ``events`` is the log, in the order of ``seq``. ``heard`` says how many deliveries an event got: with 0,
-nobody wanted it, and its payload is kept all the same, or is empty if it was accepted before schema 6 or
-with ``events.keep: wanted``. Whoever makes a delivery of an event later raises its ``heard`` in the same
+nobody wanted it, and its payload is kept all the same, or is empty if it was accepted with
+``events.keep: wanted``. Whoever makes a delivery of an event later raises its ``heard`` in the same
 commit: pruning takes events with 0 for unwanted.
 
 ``figures`` has a row for each step of time in which something happened, by who it happened to: the number of
@@ -47,7 +46,6 @@ import structlog
 from hookgw.config.folders import sync_folder
 from hookgw.config.service_manager import extended_start
 from hookgw.kernel.errors import StartError
-from hookgw.records.registrations import is_global
 from hookgw.store.sqlite.leftovers import UNFINISHED, unfinished_copies
 from hookgw.store.sqlite.new_file import give_name
 
@@ -57,7 +55,7 @@ APPLICATION_ID = 0x686B6777
 """``hkgw``: distinguishes a data file of ours from any other SQLite file."""
 
 VERSION = 7
-OLDEST_VERSION = 2
+OLDEST_VERSION = 6
 """The oldest schema that is migrated."""
 
 # By registration first, so that its lanes are found without a list of them. The instance and the size are in
@@ -236,7 +234,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             try:
                 with connection:
                     connection.execute("BEGIN IMMEDIATE")
-                    _upgrade(connection, version)
+                    upgrade(connection)
             except BaseException:
                 # The file is as it was. Without this, restarts on a full disk would pile up copies.
                 unfinished.unlink()
@@ -278,75 +276,12 @@ def is_overwritten(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute(found).fetchone()[0])
 
 
-def _upgrade(connection: sqlite3.Connection, version: int) -> None:
-    if version < 3:
-        migrate_lanes(connection)
-    if version < 4:
-        connection.execute(REMEMBERED)
-    if version < 5:
-        for statement in (*AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
-            connection.execute(statement)
-    if version < 6:
-        for statement in LOG:
-            connection.execute(statement)
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring the tables of schema 6 to the present schema, in the caller's transaction."""
     connection.execute("ALTER TABLE attempts ADD COLUMN heads TEXT")
     for statement in FIGURES:
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def migrate_lanes(connection: sqlite3.Connection) -> None:
-    """Give deliveries lanes that belong to their registrations: schema 2 to schema 3.
-
-    Registrations may be encrypted, so the new lane follows from the registration's id and the name of the old
-    lane alone: ``URL``, ``URL#<partition>``, or ``URL#operations``. Positions do not change, and with them
-    the order.
-    """
-    # Its columns change anyway, and the updates below are faster without it.
-    connection.execute("DROP INDEX outbox")
-    # The keys of encrypted records are in the clear.
-    moving = {row[0].decode() for row in connection.execute("SELECT key FROM shelves WHERE shelf = 'moves'")}
-    # Finished deliveries, too: lists show their lanes.
-    pairs = connection.execute(
-        """SELECT pair.registration, pair.lane, r.name, l.name
-        FROM (SELECT registration, lane, count(*) AS count FROM deliveries GROUP BY 1, 2) pair
-        JOIN names r ON r.number = pair.registration JOIN names l ON l.number = pair.lane
-        ORDER BY pair.count DESC"""
-    ).fetchall()
-    connection.execute(
-        """CREATE TEMP TABLE new_lanes (registration, lane, number, PRIMARY KEY (registration, lane))
-        WITHOUT ROWID"""
-    )
-    renamed: set[int] = set()
-    numbers: dict[str, int] = {}
-    for registration, lane, registration_id, name in pairs:
-        # An unfinished move is between other URLs, or between one lane and partitions: the names do not
-        # say which. Lanes of generation -1 are never current, so the gateway re-partitions them at its
-        # start. That also holds for global webhooks, where the default is one lane per instance now.
-        generation = -1 if registration_id in moving or is_global(registration_id) else 0
-        partition = name.rpartition("#")[2]
-        # Not isdigit() alone: it accepts digits of other scripts. A URL has no fragment, so "#" is ours.
-        suffix = f":{partition}" if "#" in name and partition.isascii() and partition.isdigit() else ""
-        key = f"{registration_id}:{generation}{suffix}"
-        if key not in numbers and lane not in renamed:
-            # The rows refer to the lane by its number, so most lanes get their key without a change of
-            # their rows. A million updates take longer than all the rest.
-            connection.execute("UPDATE names SET name = ? WHERE number = ?", (key, lane))
-            renamed.add(lane)
-            numbers[key] = lane
-            continue
-        if key not in numbers:
-            numbers[key] = connection.execute("INSERT INTO names (name) VALUES (?)", (key,)).lastrowid or 0
-        connection.execute("INSERT INTO new_lanes VALUES (?, ?, ?)", (registration, lane, numbers[key]))
-    connection.execute(
-        """UPDATE deliveries SET lane = (SELECT new.number FROM new_lanes new
-            WHERE new.registration = deliveries.registration AND new.lane = deliveries.lane)
-        WHERE (registration, lane) IN (SELECT registration, lane FROM new_lanes)"""
-    )
-    connection.execute("DROP TABLE new_lanes")
-    connection.execute("DELETE FROM shelves WHERE shelf = 'moves'")
-    connection.execute(_OUTBOX)
-    connection.execute(WAITING)
 
 
 def _copy_beside(connection: sqlite3.Connection, path: Path, version: int) -> Path:

@@ -29,7 +29,7 @@ def _migration(name: Name, seed: int, plant: str) -> Recording:
         files = {"hookgw.db": unpack(name, Path(folder)).read_bytes()}
     key = load_truth(name).settings.get("storage", {}).get("master_key")
     keys = MasterKeys(parse_master_key(key)) if key else MasterKeys()
-    return record_opening(f"a migration, {name}", files, keys=keys, plant=plant, version=2)
+    return record_opening(f"a migration, {name}", files, keys=keys, plant=plant, version=6)
 
 
 def _encryption(seed: int, plant: str) -> Recording:

@@ -41,7 +41,7 @@ def test_nodes_that_start_together_make_the_tables_once(postgres: PostgresServer
 
 
 @pytest.mark.parametrize(
-    ("version", "message"), [(VERSION + 1, "newer hookgw wrote them"), (1, "migrates from 5 on")]
+    ("version", "message"), [(VERSION + 1, "newer hookgw wrote them"), (5, "migrates from 6 on")]
 )
 def test_tables_of_another_version(
     database: Server, connection: psycopg.Connection, version: int, message: str
@@ -129,28 +129,6 @@ async def test_a_log_that_was_restored_into_the_same_server_refuses_cursors(
     async with open_store(database, clock=Clock()) as store:
         with pytest.raises(Conflict):
             await store.list_events(EventQuery(instance="shop", cursor=cursor))
-
-
-async def test_tables_of_version_5(database: Server, connection: psycopg.Connection) -> None:
-    query = EventQuery(instance="shop", is_oldest_first=True)
-    async with open_store(database, clock=Clock()) as store:
-        await store.append(to("e1", "e2"))
-    connection.execute("DROP TABLE log, log_begins, log_state")
-    connection.execute("ALTER TABLE events DROP COLUMN xid")
-    connection.execute("ALTER TABLE attempts DROP COLUMN heads")
-    connection.execute("DROP TABLE figures, figure_news")
-    connection.execute("UPDATE hookgw_schema SET version = 5")
-    async with open_store(database, clock=Clock()) as store:
-        before = await store.list_events(query)
-        assert log_ids(before) == ["e1", "e2"]
-        assert before.events[-1].accepted_at < before.begins_at
-        await store.append(to("e3"))
-        await index_log(store)
-        page = await store.list_events(query)
-        assert log_ids(page) == ["e1", "e2", "e3"]
-        assert page.events[-1].accepted_at >= page.begins_at == before.begins_at
-        assert await ids_of(store, LANE) == ["e1", "e2", "e3"]
-    assert connection.execute("SELECT version FROM hookgw_schema").fetchone() == (VERSION,)
 
 
 async def test_tables_of_version_6(database: Server, connection: psycopg.Connection) -> None:

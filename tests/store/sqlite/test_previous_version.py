@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.sqlite.previous_version import NAMES, SHARED_URL, Name, load_truth, make_large, unpack
+from tests.store.sqlite.previous_version import NAMES, SHARED_URL, Name, load_truth, unpack
 from tests.store.sqlite.support import peek
 
 PENDING = """SELECT d.seq, d.position, l.name, substr(i.name, 2), e.id, k.name, d.attempts, d.failures,
@@ -47,11 +47,7 @@ def test_a_file_is_whole_and_has_the_rows_of_its_description(tmp_path: Path, nam
             )
             for d in deliveries
         ]
-    assert (
-        sum(map(len, truth.pending.values()))
-        == sum(map(len, truth.lanes.values()))
-        == truth.states["pending"]
-    )
+    assert sum(map(len, truth.pending.values())) == truth.states["pending"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,7 +58,7 @@ def test_a_file_has_what_a_migration_must_handle(name: Name) -> None:
     assert [truth.registrations[key].url for key in shared] == [SHARED_URL] * 2
     assert first[0] < second[0] < first[-1], "the deliveries of both are interleaved"
     mover = truth.find("shop" if name == "plain" else "desk", "moving")
-    assert set(truth.order(mover, "lane")) == {*truth.moves[mover], truth.registrations[mover].url}
+    assert any(lane.startswith(f"{mover}:-1") for lane in truth.order(mover, "lane"))
     assert {"global_archive", "operations"} <= truth.pending.keys()
     everything = [delivery for deliveries in truth.pending.values() for delivery in deliveries]
     assert any(delivery.attempts and delivery.body and delivery.next_at > truth.at for delivery in everything)
@@ -79,20 +75,3 @@ def test_a_sealed_file_shows_no_registration(tmp_path: Path) -> None:
     assert peek(path, "SELECT count(*) FROM shelves WHERE CAST(value AS TEXT) NOT LIKE '\"sealed:v1:%'") == [
         (0,)
     ]
-
-
-def test_a_large_file_is_made(tmp_path: Path) -> None:
-    path = tmp_path / "large.db"
-    make_large(path, pending=1000)
-    assert peek(path, "PRAGMA integrity_check") == [("ok",)]
-    assert peek(path, "PRAGMA user_version") == [(load_truth("plain").schema,)]
-    assert peek(path, "SELECT count(*), max(position) FROM deliveries WHERE state = 'pending'") == [
-        (1000, 1000)
-    ]
-    lanes = peek(
-        path,
-        """SELECT name, count(DISTINCT registration) FROM deliveries JOIN names ON number = lane
-        GROUP BY name HAVING count(DISTINCT registration) > 1""",
-    )
-    assert lanes == [(SHARED_URL, 2)]
-    assert peek(path, "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL") == [(6,)]

@@ -1,4 +1,4 @@
-"""The schema of a new file, files that are refused, and the migration of files that ae348e0 wrote."""
+"""The schema of a new file, files that are refused, and the migration of files of schema 6."""
 
 import os
 import re
@@ -18,13 +18,12 @@ from structlog.testing import capture_logs
 from hookgw.store.sqlite import schema
 from tests.public.config import MasterKeys, parse_master_key
 from tests.public.kernel import StartError
-from tests.public.records import LaneRule, Ordering, partition_of, registration_of
+from tests.public.records import registration_of
 from tests.public.sqlite import APPLICATION_ID, VERSION, migrate
-from tests.public.store import Append, EventQuery, Store
+from tests.public.store import Store
 from tests.store.sqlite.previous_version import NAMES, Name, PendingDelivery, Truth, load_truth, unpack
 from tests.store.sqlite.support import child, opened, peek
-from tests.store.support import dead, event, pending, seqs_of, settle, to
-from tests.support.stores import index_log
+from tests.store.support import pending, to
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_a_new_file(connection: sqlite3.Connection, file: Path) -> None:
     ("version", "said"),
     [
         (VERSION + 1, rf"schema {VERSION + 1}, .* up to {VERSION}: a newer hookgw"),
-        (1, "schema 1, .* migrates from schema 2 and later.*Start a hookgw of schema 2"),
+        (5, "schema 5, .* migrates from schema 6 and later.*Start a hookgw of schema 6"),
     ],
 )
 def test_a_file_that_is_too_new_or_too_old_is_refused(
@@ -103,7 +102,7 @@ async def everything_pending(store: Store) -> dict[str, list[tuple[str, object]]
             shown = PendingDelivery(
                 seq=delivery.seq,
                 position=delivery.position,
-                lane="",
+                lane=lane.lane,
                 instance=delivery.event.instance,
                 event=delivery.event.id,
                 kind=delivery.event.kind,
@@ -122,13 +121,6 @@ async def everything_pending(store: Store) -> dict[str, list[tuple[str, object]]
     }
 
 
-def lane_after(truth: Truth, registration: str, delivery: PendingDelivery) -> str:
-    moving = registration in truth.moves or registration.startswith("global_")
-    partition = delivery.lane.rpartition("#")[2] if "#" in delivery.lane else ""
-    suffix = f":{partition}" if partition not in ("", "operations") else ""
-    return f"{registration}:{-1 if moving else 0}{suffix}"
-
-
 async def counts_by_registration(store: Store) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for (registration, _), (count, _) in (await store.pending_counts()).items():
@@ -142,10 +134,7 @@ async def test_every_pending_delivery_is_in_a_lane_of_its_registration(tmp_path:
     async with opened(path, keys=keys(truth)) as store:
         found = await everything_pending(store)
         assert found == {
-            registration: [
-                (lane_after(truth, registration, one), msgspec.structs.replace(one, lane="", chat=""))
-                for one in deliveries
-            ]
+            registration: [(one.lane, msgspec.structs.replace(one, chat="")) for one in deliveries]
             for registration, deliveries in truth.pending.items()
             if deliveries
         }
@@ -157,50 +146,10 @@ async def test_every_pending_delivery_is_in_a_lane_of_its_registration(tmp_path:
         assert (await store.load_instances()).keys() == set(truth.instances)
     assert peek(path, "PRAGMA user_version") == [(VERSION,)]
     assert peek(path, "PRAGMA integrity_check") == [("ok",)]
-    assert peek(path, "SELECT count(*) FROM shelves WHERE shelf = 'moves'") == [(0,)]
     assert set(peek(path, "SELECT state, count(*) FROM deliveries GROUP BY state")) == set(
         truth.states.items()
     )
-    assert set(peek(path, "SELECT name, seq FROM sqlite_sequence")) >= {
-        (table, number) for table, number in truth.last_numbers.items() if table != "names"
-    }
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_no_lane_has_a_url_afterwards(tmp_path: Path, name: Name) -> None:
-    path, truth = unpack(name, tmp_path), load_truth(name)
-    async with opened(path, keys=keys(truth)):
-        pass
-    rows = peek(
-        path,
-        """SELECT DISTINCT r.name, l.name FROM deliveries d
-        JOIN names r ON r.number = d.registration JOIN names l ON l.number = d.lane""",
-    )
-    assert rows
-    assert all(registration_of(str(lane)) == registration for registration, lane in rows)
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_an_unfinished_move_is_re_partitioned_in_order(tmp_path: Path, name: Name) -> None:
-    path, truth = unpack(name, tmp_path), load_truth(name)
-    moving = [key for key in truth.moves if truth.pending.get(key)]
-    assert moving
-    async with opened(path, keys=keys(truth)) as store:
-        for registration in moving:
-            rule = LaneRule(registration, 0, Ordering.CHAT, 4)
-            while await store.repartition_step(rule):
-                pass
-            found = (await everything_pending(store))[registration]
-            assert all(rule.is_current(lane) for lane, _ in found)
-            by_chat: dict[str, list[int]] = {}
-            lanes: dict[str, set[str | None]] = {}
-            chats = {one.seq: one.chat for one in truth.pending[registration]}
-            for lane, one in found:
-                assert isinstance(one, PendingDelivery)
-                by_chat.setdefault(chats[one.seq], []).append(one.seq)
-                lanes.setdefault(chats[one.seq], set()).add(partition_of(lane))
-            assert by_chat == truth.order(registration, "chat")
-            assert all(len(partitions) == 1 for partitions in lanes.values())
+    assert set(peek(path, "SELECT name, seq FROM sqlite_sequence")) >= set(truth.last_numbers.items())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -211,7 +160,7 @@ async def test_the_file_is_copied_first_and_the_copy_is_kept(tmp_path: Path, nam
         for _ in range(2):
             async with opened(path, keys=keys(truth)):
                 pass
-    copy = tmp_path / f"{path.name}.schema-2"
+    copy = tmp_path / f"{path.name}.schema-6"
     assert dump(copy) == before
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert names_in(tmp_path) == sorted([path.name, f"{path.name}.lock", copy.name])
@@ -223,16 +172,16 @@ async def test_the_file_is_copied_first_and_the_copy_is_kept(tmp_path: Path, nam
 async def test_a_copy_never_overwrites_another_file(tmp_path: Path) -> None:
     path = unpack("plain", tmp_path)
     before = dump(path)
-    names = ["schema-2", "schema-2.1"]
+    names = ["schema-6", "schema-6.1"]
     for name in names:
         path.with_name(f"{path.name}.{name}").write_text(name)
-    path.with_name(f"{path.name}.schema-2.partial").write_text("of a process that was killed")
+    path.with_name(f"{path.name}.schema-6.partial").write_text("of a process that was killed")
     async with opened(path):
         pass
     for name in names:
         assert path.with_name(f"{path.name}.{name}").read_text() == name
-    assert dump(path.with_name(f"{path.name}.schema-2.2")) == before
-    assert not path.with_name(f"{path.name}.schema-2.partial").exists()
+    assert dump(path.with_name(f"{path.name}.schema-6.2")) == before
+    assert not path.with_name(f"{path.name}.schema-6.partial").exists()
 
 
 async def test_the_copy_lies_beside_the_file_and_not_beside_a_link_to_it(tmp_path: Path) -> None:
@@ -242,7 +191,7 @@ async def test_the_copy_lies_beside_the_file_and_not_beside_a_link_to_it(tmp_pat
     link.symlink_to(path)
     async with opened(link):
         pass
-    assert (tmp_path / "data" / f"{path.name}.schema-2").exists()
+    assert (tmp_path / "data" / f"{path.name}.schema-6").exists()
 
 
 async def test_a_migration_that_fails_leaves_the_file_and_no_copy(
@@ -250,99 +199,19 @@ async def test_a_migration_that_fails_leaves_the_file_and_no_copy(
 ) -> None:
     path = unpack("plain", tmp_path)
     before = dump(path)
-    monkeypatch.setattr(schema, "WAITING", "INSERT INTO nowhere VALUES (1)")
+    monkeypatch.setattr(schema, "FIGURES", (*schema.FIGURES, "INSERT INTO nowhere VALUES (1)"))
     with pytest.raises(StartError, match="nowhere"):
         async with opened(path):
             pass
     assert dump(path) == before
-    assert not path.with_name(f"{path.name}.schema-2").exists()
+    assert not path.with_name(f"{path.name}.schema-6").exists()
     monkeypatch.undo()
     async with opened(path) as store:
         assert await store.append(to("e1")) == [True]
 
 
-@pytest.mark.parametrize("later", ["REMEMBERED", "AUDIT"])
-async def test_the_steps_of_a_migration_are_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str
-) -> None:
-    path = unpack("plain", tmp_path)
-    before = dump(path)
-    fails = "INSERT INTO nowhere VALUES (1)"
-    monkeypatch.setattr(schema, later, fails if later == "REMEMBERED" else (fails,))
-    with pytest.raises(StartError, match="nowhere"):
-        async with opened(path):
-            pass
-    assert dump(path) == before
-
-
-def bring_to(path: Path, version: int) -> None:
-    """Bring a file of schema 2 to a later one, as the hookgw of that schema did."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        if version >= 3:
-            schema.migrate_lanes(connection)
-        if version >= 4:
-            connection.execute(schema.REMEMBERED)
-        if version >= 5:
-            for statement in (*schema.AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
-                connection.execute(statement)
-        if version >= 6:
-            for statement in schema.LOG:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {version}")
-
-
-@pytest.mark.parametrize("version", [3, 4, 5, 6])
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_file_of_a_schema_in_between(tmp_path: Path, name: Name, version: int) -> None:
-    """All have lanes of registrations. Then came the index of ids, the audit, the log, figures and heads."""
-    path, truth = unpack(name, tmp_path), load_truth(name)
-    bring_to(path, version)
-    before = dump(path)
-    async with opened(path, keys=keys(truth)) as store:
-        counts = await counts_by_registration(store)
-        assert counts == {key: len(deliveries) for key, deliveries in truth.pending.items() if deliveries}
-        await store.append(to("e1"))
-        await settle(store, *map(dead, await seqs_of(store)))
-        await store.enforce_retention(before=9e9, limit=2**40, ids_before=0)
-        assert await store.append(to("e1")) == [False]
-    assert peek(path, "PRAGMA user_version") == [(VERSION,)]
-    assert dump(path.with_name(f"{path.name}.schema-{version}")) == before
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_former_attempts_have_no_url(tmp_path: Path, name: Name) -> None:
-    path, truth = unpack(name, tmp_path), load_truth(name)
-    count = truth.counts["attempts"]
-    assert count
-    async with opened(path, keys=keys(truth)):
-        pass
-    assert peek(path, "SELECT count(*), count(url) FROM attempts") == [(count, 0)]
-    assert peek(path, "SELECT count(*) FROM audit") == [(0,)]
-
-
-@pytest.mark.parametrize("version", [2, 5])
-async def test_the_log_begins_at_the_upgrade(tmp_path: Path, version: int) -> None:
-    """What was wanted before is in it, too, but not all that was accepted."""
-    path, truth = unpack("plain", tmp_path), load_truth("plain")
-    bring_to(path, version)
-    instance = truth.instances[0]
-    query = EventQuery(instance=instance, is_oldest_first=True, limit=1000)
-    async with opened(path) as store:
-        await index_log(store)
-        before = await store.list_events(query)
-        assert before.events
-        assert max(one.accepted_at for one in before.events) < before.begins_at
-        await store.append([Append(event("new", instance=instance), ())])
-        after = await store.list_events(query)
-        assert after.events[:-1] == before.events
-        assert (after.events[-1].event.id, after.begins_at) == ("new", before.begins_at)
-        assert after.events[-1].accepted_at >= after.begins_at
-
-
-@pytest.mark.parametrize("version", [2, 3, 4, 5])
-async def test_a_migrated_file_has_the_schema_of_a_new_one(tmp_path: Path, version: int) -> None:
+async def test_a_migrated_file_has_the_schema_of_a_new_one(tmp_path: Path) -> None:
     path, new = unpack("plain", tmp_path), tmp_path / "new.db"
-    bring_to(path, version)
     for file in (path, new):
         async with opened(file):
             pass
@@ -377,7 +246,7 @@ from pathlib import Path
 from hookgw.store.sqlite import database, schema
 
 moment = int(sys.argv[2])
-migrate_lanes = schema.migrate_lanes
+upgrade = schema.upgrade
 
 class Dying:
     def __init__(self, connection):
@@ -392,14 +261,14 @@ class Dying:
             os.kill(os.getpid(), signal.SIGKILL)
         return self.connection.execute(statement, given)
 
-schema.migrate_lanes = lambda connection: migrate_lanes(Dying(connection))
+schema.upgrade = lambda connection: upgrade(Dying(connection))
 database.open_database(Path(sys.argv[1])).__enter__()
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("moment", [1, 2, 5, 12, 20, 28])
+@pytest.mark.parametrize("moment", [1, 2, 3, 4])
 async def test_a_kill_in_the_middle_leaves_the_file_as_it_was(tmp_path: Path, moment: int) -> None:
     path, truth = unpack("plain", tmp_path), load_truth("plain")
     before = dump(path)
@@ -410,19 +279,19 @@ async def test_a_kill_in_the_middle_leaves_the_file_as_it_was(tmp_path: Path, mo
     async with opened(path) as store:
         counts = await counts_by_registration(store)
         assert counts == {key: len(deliveries) for key, deliveries in truth.pending.items() if deliveries}
-    assert dump(path.with_name(f"{path.name}.schema-2")) == before
-    assert not path.with_name(f"{path.name}.schema-2.1").exists()
+    assert dump(path.with_name(f"{path.name}.schema-6")) == before
+    assert not path.with_name(f"{path.name}.schema-6.1").exists()
 
 
 @pytest.mark.process
 async def test_starts_that_are_killed_again_and_again_leave_one_copy(tmp_path: Path) -> None:
     path = unpack("plain", tmp_path)
     for _ in range(3):
-        child(MIGRATE, path, 5).communicate(timeout=60)
-    assert [name for name in names_in(tmp_path) if "schema" in name] == [f"{path.name}.schema-2.partial"]
+        child(MIGRATE, path, 3).communicate(timeout=60)
+    assert [name for name in names_in(tmp_path) if "schema" in name] == [f"{path.name}.schema-6.partial"]
     async with opened(path):
         pass
-    assert [name for name in names_in(tmp_path) if "schema" in name] == [f"{path.name}.schema-2"]
+    assert [name for name in names_in(tmp_path) if "schema" in name] == [f"{path.name}.schema-6"]
 
 
 async def test_a_kill_right_after_the_migration_keeps_the_copy(tmp_path: Path) -> None:
@@ -430,7 +299,7 @@ async def test_a_kill_right_after_the_migration_keeps_the_copy(tmp_path: Path) -
     before = dump(path)
     async with opened(path):
         pass
-    copy = path.with_name(f"{path.name}.schema-2")
+    copy = path.with_name(f"{path.name}.schema-6")
     copy.rename(f"{copy}.partial")  # as it was before that moment
     async with opened(path):
         pass
@@ -442,7 +311,7 @@ async def test_a_migration_asks_the_service_manager_for_time_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
-    migrate_lanes = schema.migrate_lanes
+    upgrade = schema.upgrade
 
     @contextmanager
     def extended() -> Iterator[None]:
@@ -452,43 +321,13 @@ async def test_a_migration_asks_the_service_manager_for_time_first(
 
     def migrating(connection: sqlite3.Connection) -> None:
         steps.append("migrating")
-        migrate_lanes(connection)
+        upgrade(connection)
 
     monkeypatch.setattr(schema, "extended_start", extended)
-    monkeypatch.setattr(schema, "migrate_lanes", migrating)
+    monkeypatch.setattr(schema, "upgrade", migrating)
     async with opened(unpack("plain", tmp_path)):
         pass
     assert steps == ["asked", "migrating", "done"]
-
-
-async def test_lanes_of_several_registrations_and_urls_with_odd_endings(tmp_path: Path) -> None:
-    """Lanes that share a number, names that only look like partitions, two lanes that become one."""
-    path = unpack("plain", tmp_path)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM deliveries")
-        connection.execute("DELETE FROM shelves WHERE shelf = 'moves'")
-        connection.execute("DELETE FROM names")
-        names = [
-            "@shop", "K", "reg_a", "reg_b", "global_x", "operations",
-            "http://a.test/", "http://a.test/#2", "http://b.test/?q=#٣", "http://b.test/9",
-            "http://b.test/#operations",
-        ]  # fmt: skip
-        connection.executemany("INSERT INTO names VALUES (?, ?)", list(enumerate(names, 1)))
-        rows = [(3, 7), (3, 8), (4, 7), (4, 9), (4, 10), (5, 7), (6, 11), (3, 10), (4, 8), (3, 7)]
-        connection.executemany(
-            """INSERT INTO deliveries (event, instance, kind, registration, lane, state, accepted_at, size,
-                position, queued_at, attempts, failures, next_at)
-                VALUES (1, 1, 2, ?, ?, 'pending', 1, 1, ?, 1, 0, 0, 0)""",
-            [(registration, lane, position) for position, (registration, lane) in enumerate(rows)],
-        )
-    connection.close()
-    async with opened(path):
-        pass
-    lanes = peek(path, "SELECT name FROM deliveries JOIN names ON number = lane ORDER BY position")
-    assert [lane for (lane,) in lanes] == [
-        "reg_a:0", "reg_a:0:2", "reg_b:0", "reg_b:0", "reg_b:0", "global_x:-1", "operations:0",
-        "reg_a:0", "reg_b:0:2", "reg_a:0",
-    ]  # fmt: skip
 
 
 def names_in(folder: Path) -> list[str]:
