@@ -48,12 +48,6 @@ LEFT_BYTES = (
     "in the way. They go when the storage cleans up by itself; hookgw's log says what was in the way."
 )
 """The warning for the caller of an erasure if the engine could not overwrite the freed pages."""
-FREED_BEFORE = (
-    "An earlier version of hookgw did not overwrite what retention and deletions removed, so unused parts of "
-    "the data file may still have data of this person. To remove it, stop hookgw and run: "
-    "hookgw storage compact"
-)
-"""The warning for the caller of an erasure if pages of the file were freed before they were overwritten."""
 
 
 class Erasures(Collaborator):
@@ -144,13 +138,9 @@ class Erasures(Collaborator):
         # Before the log is emptied, because it has the record, too.
         running.job = msgspec.structs.replace(running.job, erase=None)
         await retry_until_readable(partial(self._store.put_job, running.job), _refused)
-        warnings = []
         if not await retry_until_readable(self._store.scrub, _refused):
-            warnings.append(LEFT_BYTES)
+            running.job = msgspec.structs.replace(running.job, warning=LEFT_BYTES)
             logger.warning("erased bytes are still in the storage", instance=running.job.instance)
-        if not await retry_until_readable(self._store.is_overwritten, _refused):
-            warnings.append(FREED_BEFORE)
-        running.job = msgspec.structs.replace(running.job, warning=" ".join(warnings) or None)
 
     async def _walk(self, running: RunningJob, *, pending: bool) -> None:
         """Erase all events found, until no attempt was in the way."""

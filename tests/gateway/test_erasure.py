@@ -1,8 +1,6 @@
 """Erasing what concerns a person."""
 
 import math
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,8 @@ from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_cancellation import hang_after, refuse_audit, start_lanes_late, wait_for_count
 from tests.gateway.test_pending import KIND
 from tests.public.core import DEADLINE
-from tests.public.events import FREED_BEFORE
 from tests.public.kernel import StorageUnavailable
 from tests.public.records import DeliverySelection
-from tests.public.sqlite import compact_file
 from tests.public.store import AuditQuery
 from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT
@@ -255,24 +251,6 @@ async def test_a_long_one_goes_on_after_a_restart(
         await kit.advance(2000)
         assert hookgw_receiver.ids[before:] == bobs
         assert kit.gateway.backlog.count == 0
-
-
-async def test_the_answer_says_that_an_earlier_version_left_bytes_in_the_file(
-    tmp_path: Path, hookgw_receiver: Receiver
-) -> None:
-    async with open_kit(tmp_path) as kit:
-        await kit.register(hookgw_receiver.url)
-        assert (await kit.gateway.erasures.erase("shop", ANA)).warning is None
-        path = Path(kit.gateway.settings.storage.path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TABLE overwritten")  # as in a file of that version
-    async with open_kit(tmp_path) as kit:
-        job = await kit.gateway.erasures.erase("shop", ANA)
-        assert job.warning == FREED_BEFORE
-        assert "hookgw storage compact" in job.warning
-    compact_file(path)
-    async with open_kit(tmp_path) as kit:
-        assert (await kit.gateway.erasures.erase("shop", ANA)).warning is None
 
 
 async def test_nothing_overtakes_what_waits_for_it_after_a_restart(

@@ -120,10 +120,6 @@ class PostgresqlStore(ComposedStore[Transaction]):
         # The server's disk is its own matter: it refuses writes when it is full.
         return None
 
-    async def is_overwritten(self) -> bool:
-        # PostgreSQL overwrites nothing, before this version or after; docs/operations.md says what to do.
-        return True
-
     async def scrub(self) -> bool:
         # Not one of the sessions: it may take long, and other reads would wait.
         return await self._threads.run(partial(remove_dead_rows, self.server))

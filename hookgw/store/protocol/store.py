@@ -86,11 +86,5 @@ class Store(Outbox, PendingChanges, Backfills, History, FigureStore, Records, Au
             Whether it succeeded. It gives up after some seconds in which reads do not allow it.
         """
 
-    async def is_overwritten(self) -> bool:
-        """Return whether the engine overwrote all that was ever removed, if it is one that does so.
-
-        If not, an earlier version left bytes in unused parts, until ``hookgw storage compact`` has run.
-        """
-
     def check_open(self) -> None:
         """Raise ``StorageUnavailable`` if a write would not be accepted now."""

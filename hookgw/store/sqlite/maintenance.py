@@ -32,7 +32,6 @@ from hookgw.store.sqlite.schema import (
     OLDEST_VERSION,
     VERSION,
     begin_generation,
-    note_overwritten,
 )
 
 # Names that rows refer to, by table.
@@ -255,10 +254,6 @@ def compact_file(path: Path, on_progress: Callable[[int, int], None] = lambda *_
                         lambda: on_progress(min(spare.stat().st_size, content), content), PROGRESS_STEPS
                     )
                     connection.execute("VACUUM INTO ?", (str(spare),))
-                with closing(sqlite3.connect(spare, isolation_level=None)) as written:
-                    # No file beside it, which a kill would leave: the spare one is worth nothing then.
-                    written.execute("PRAGMA journal_mode = MEMORY").fetchall()
-                    note_overwritten(written)
                 with spare.open("rb") as file:
                     os.fsync(file.fileno())
                 _require_alone(path)  # a program that opened it meanwhile

@@ -11,7 +11,6 @@ from hookgw.store import reencrypt as keys_of_records
 from hookgw.store.encryption import PREFIX, RecordCipher
 from hookgw.store.reencrypt import CHECK_KEY, Convert, records_of
 from hookgw.store.sqlite.database import sync_log
-from hookgw.store.sqlite.schema import note_overwritten
 
 _KEYS_FOUND = f"""SELECT DISTINCT CASE WHEN CAST(substr(value, 1, {len(PREFIX) + 1}) AS TEXT) = '"{PREFIX}'
     THEN CAST(substr(value, 1, {len(PREFIX) + 17}) AS TEXT) END FROM shelves"""  # noqa: S608 - constants
@@ -52,7 +51,6 @@ def _rewrite(connection: sqlite3.Connection, convert: Convert) -> None:
         for shelf, key, value in records_of(connection, _NEXT_PAGE):
             converted = convert(shelf, key, value)
             connection.execute("REPLACE INTO shelves VALUES (?, ?, ?)", (shelf, key, converted))
-        note_overwritten(connection)
     # The log still has the former pages: fold it and cut it off.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     sync_log(connection)

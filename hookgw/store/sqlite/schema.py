@@ -28,10 +28,6 @@ commit: pruning takes events with 0 for unwanted.
 
 ``figures`` has a row for each step of time in which something happened, by who it happened to: the number of
 the name of an instance, a registration or a tag, or 0 for the gateway. Their times are whole seconds.
-
-A file has the table ``overwritten`` if all that was ever removed from it was overwritten: it was created, or
-rewritten, by a version of hookgw that does so. Other files have none, and are the same otherwise, so this has
-no number of its own.
 """
 
 from __future__ import annotations
@@ -225,7 +221,6 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute("BEGIN IMMEDIATE")
             for statement in SCHEMA:
                 connection.execute(statement)
-            note_overwritten(connection)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
     elif OLDEST_VERSION <= version < VERSION:
@@ -263,17 +258,6 @@ def begin_generation(connection: sqlite3.Connection) -> None:
     """Refuse cursors of the log from now on: a backup takes the place of what they were made for."""
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'log_state'").fetchone():
         connection.execute(f"UPDATE log_state SET generation = {_GENERATION}")  # noqa: S608
-
-
-def note_overwritten(connection: sqlite3.Connection) -> None:
-    """Note in a data file that all that was removed is overwritten: it is new, or was just rewritten."""
-    connection.execute("CREATE TABLE IF NOT EXISTS overwritten (only INTEGER PRIMARY KEY)")
-
-
-def is_overwritten(connection: sqlite3.Connection) -> bool:
-    """Return whether all that was removed from a data file was overwritten, too."""
-    found = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'overwritten'"
-    return bool(connection.execute(found).fetchone()[0])
 
 
 def upgrade(connection: sqlite3.Connection) -> None:

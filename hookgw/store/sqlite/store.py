@@ -46,7 +46,6 @@ from hookgw.store.sqlite.outbox import SqliteOutbox
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
 from hookgw.store.sqlite.recent_events import RecentEvents
 from hookgw.store.sqlite.reencrypt import reencrypt
-from hookgw.store.sqlite.schema import is_overwritten
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, last_numbers
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
@@ -71,9 +70,6 @@ class SqliteStore(ComposedStore[Transaction]):
 
     async def check(self) -> None:
         await self._commits.call(touch)
-
-    async def is_overwritten(self) -> bool:
-        return await self._background.run(is_overwritten)
 
     async def disk_space(self) -> DiskSpace:
         return await self._background.run(partial(measure_disk_space, path=self._path))

@@ -10,7 +10,6 @@ import pytest
 
 from hookgw.store.sqlite import checkpoints, erase
 from tests.public.concurrency import Clock
-from tests.public.sqlite import check_file, compact_file
 from tests.public.store import Append, open_store
 from tests.store.support import delivered, event, failed, seqs_of, settle, to
 
@@ -100,28 +99,6 @@ async def test_retention_keeps_the_payload_that_another_delivery_needs(tmp_path:
         report = await store.find_delivery("shop", "e1")
         assert report is not None
         assert (report.summary.seq, report.event.data_json) == (second, b'{"text": "secret"}')
-
-
-async def test_a_file_of_an_earlier_version_says_that_bytes_may_be_left_until_it_is_compacted(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "hookgw.db"
-    async with open_store(path, clock=Clock()) as store:
-        assert await store.is_overwritten()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TABLE overwritten")
-    for _ in range(2):
-        async with open_store(path, clock=Clock()) as store:
-            assert not await store.is_overwritten()
-            copy = tmp_path / "copy.db"
-            copy.unlink(missing_ok=True)
-            await store.back_up(copy, lambda *_: None, min_free=0)
-    async with open_store(copy, clock=Clock()) as store:
-        assert not await store.is_overwritten()
-    compact_file(path)
-    async with open_store(path, clock=Clock()) as store:
-        assert await store.is_overwritten()
-    assert check_file(path).problems == []
 
 
 async def test_a_read_that_is_in_the_way_is_waited_for_and_then_left(
