@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector, generate_latest
+from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -66,6 +66,10 @@ REQUEST_LIMITS = (
 """The limits that refuse requests: on the wrong keys of an address, on the requests of a key, on what the
 requests of an instance use at a time, on its reads of the disk, on the bodies of all requests, and on
 downloads of inbound files."""
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""The version that every reader takes: prometheus_client's newest one is for names in quotes, and some
+readers refuse it."""
 
 WORST_HOSTS = 20
 """How many hosts have their own metrics: those with the most waiting lanes."""
@@ -260,7 +264,7 @@ class Metrics:
         for family in (*self.families(found), *self._process.collect()):
             parts.append(generate_latest(_Families([family])))
             yield
-        return b"".join(parts), CONTENT_TYPE_LATEST
+        return b"".join(parts), CONTENT_TYPE
 
     async def collect(self) -> list[Metric]:
         """Return all metrics except the process's, and let other tasks run meanwhile."""
