@@ -20,8 +20,6 @@ from hookgw.records.api_keys import RIGHTS_OF_INSTANCE, Key, Limits, Principal
 
 CONFIGURED_KEY = "configuration"
 """The name of the global key of the settings; no other key can have it."""
-LIMITED = "limited:"
-"""The beginning of the stored hash of a key with a reach or rights; see :meth:`Keyring.hash`."""
 MAX_SOURCES_PER_KEY = 16
 """Client addresses that are remembered for one key."""
 
@@ -96,17 +94,12 @@ class Keyring:
         self._holders: dict[str, KeyHolder] = {}
         self._claimed: set[str] = set()
 
-    def hash(self, key: str, *, is_limited: bool = False) -> str:
-        """Return the keyed hash under which a key is stored.
-
-        Args:
-            is_limited: whether the key has a reach or rights. Versions of hookgw that know neither do not
-                find it then, and cannot take it for a key that may do everything.
-        """
+    def hash(self, key: str) -> str:
+        """Return the keyed hash under which a key is stored."""
         salted = self._salted.copy()
         # A header may contain bytes that are not UTF-8. They arrive as lone surrogates, and must not raise.
         salted.update(key.encode("utf-8", "surrogatepass"))
-        return (LIMITED if is_limited else "") + salted.hexdigest()
+        return salted.hexdigest()
 
     def add_global(self, key: Key) -> None:
         """Add a key of no instance. It wins over an instance's key with the same hash."""
@@ -115,8 +108,6 @@ class Keyring:
     def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
         """Add the keys of an instance, except keys that another holder already has."""
         for key in keys:
-            if key.hash.startswith(LIMITED) and not key.is_limited:
-                continue  # a node of an earlier version has stored it again, without what it does not know
             # An instance must not take over the key of another by storing a record with the same hash.
             if key.hash not in self._holders:
                 self._holders[key.hash] = self.make_holder(key.principal(instance), key)
@@ -153,8 +144,7 @@ class Keyring:
         key_hash = self.hash(key)
         # Claimed as well as held: storing the key is async, and two callers could choose the same key
         # meanwhile.
-        is_held = key_hash in self._holders or LIMITED + key_hash in self._holders
-        if is_held or key_hash in self._claimed:
+        if key_hash in self._holders or key_hash in self._claimed:
             raise Forbidden(refusal)
         self._claimed.add(key_hash)
         try:
@@ -164,10 +154,7 @@ class Keyring:
 
     def find(self, key: str | None) -> KeyHolder | None:
         """Return the holder of a key; ``None`` if the key is unknown or has expired."""
-        if not key:
-            return None
-        key_hash = self.hash(key)
-        return self.holder_of(key_hash) or self.holder_of(LIMITED + key_hash)
+        return self.holder_of(self.hash(key)) if key else None
 
     def holder_of(self, key_hash: str) -> KeyHolder | None:
         """Return the holder of the key with a hash, or ``None`` if it was revoked or has expired."""

@@ -15,7 +15,6 @@ from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Key, Principal, Rights
 from hookgw.records.audit import AuditEntry
 from hookgw.records.browser_sessions import (
-    BOUND,
     BrowserSession,
     Portal,
     new_link_token,
@@ -105,7 +104,7 @@ class BrowserSessions:
         token, now = new_token(), self._clock.wall()
         begun = BrowserSession(
             id=session_id(token),
-            key_hash=(BOUND if person else "") + holder.key.hash,
+            key_hash=holder.key.hash,
             created_at=now,
             used_at=now,
             person=person,
@@ -124,7 +123,7 @@ class BrowserSessions:
             TooManyRequests: too many links of the key wait to be opened.
             StorageUnavailable: the disk refuses.
         """
-        holder = self._keyring.holder_of(begun.holder_hash)
+        holder = self._keyring.holder_of(begun.key_hash)
         if holder is not None and begun.created_at < holder.key.created_at:
             # The clock was set back since, or another node's is ahead.
             begun = msgspec.structs.replace(begun, created_at=holder.key.created_at)
@@ -189,7 +188,7 @@ class BrowserSessions:
 
     def _is_of(self, session: BrowserSession, holder: KeyHolder | None) -> bool:
         """Return whether a session's key, which is valid, counts as that of a holder."""
-        found = self._keyring.holder_of(session.holder_hash)
+        found = self._keyring.holder_of(session.key_hash)
         if found is None or holder is None:
             return False
         # Operators' keys, which nothing counts, are each on their own.
@@ -228,7 +227,7 @@ class BrowserSessions:
         return session.has_ended(self._clock.wall()) or self._holder_of(session) is None
 
     def _holder_of(self, session: BrowserSession) -> KeyHolder | None:
-        holder = self._keyring.holder_of(session.holder_hash)
+        holder = self._keyring.holder_of(session.key_hash)
         if holder is None or session.created_at < holder.key.created_at:
             return None
         if session.portal is None:

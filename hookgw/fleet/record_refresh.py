@@ -88,9 +88,7 @@ class RecordRefresh(Refresh):
                 registrations[registration_id] = registration
         registry.apply(instances, registrations)
         registry.apply_disabled(changes.disabled_webhooks)
-        if changes.global_keys is not msgspec.UNSET:
-            self._global_keys.apply(changes.global_keys, keyring)
-        self._global_keys.apply_limited(changes.keys, keyring)
+        self._global_keys.apply(changes.keys, keyring)
         self._sessions.apply(changes.sessions)
         if changes.is_whole:
             self._members.known_version = changes.version
@@ -105,7 +103,7 @@ class RecordRefresh(Refresh):
             one.id for one in known if one.instance != GLOBAL_INSTANCE
         )
         sessions: dict[str, BrowserSession | None] = dict.fromkeys(self._sessions.ids())
-        keys: dict[str, Key | None] = dict.fromkeys(self._global_keys.limited)
+        keys: dict[str, Key | None] = dict.fromkeys(self._global_keys.stored)
         return msgspec.structs.replace(
             changes,
             instances=instances | changes.instances,

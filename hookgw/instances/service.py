@@ -14,7 +14,7 @@ import outcome
 import structlog
 import trio
 
-from hookgw.auth.keyring import LIMITED, Keyring, new_key
+from hookgw.auth.keyring import Keyring, new_key
 from hookgw.concurrency.clock import Clock
 from hookgw.core.ingest_url import new_ingest_token, takes_requests
 from hookgw.core.jobs import Jobs, RunningJob
@@ -212,10 +212,9 @@ class InstanceService(Collaborator):
             )
             with self._keyring.claiming(key, unusable) as key_hash:
                 now = self._clock.wall()
-                is_limited = limits.reach is not None or limits.rights is not None
                 first_key = Key(
                     name=DEFAULT_KEY,
-                    hash=LIMITED + key_hash if is_limited else key_hash,
+                    hash=key_hash,
                     created_at=now,
                     **msgspec.structs.asdict(limits),
                 )

@@ -23,7 +23,6 @@ from hookgw.keys.service import KeyService
 from hookgw.records.api_keys import Rights
 from hookgw.records.audit import AuditAction
 from hookgw.records.browser_sessions import (
-    BOUND,
     BrowserSession,
     Portal,
     new_token,
@@ -96,7 +95,7 @@ class PortalLinks:
             is_link=True,
         )
         link = BrowserSession(
-            id=session_id(token), key_hash=BOUND + maker.key.hash, created_at=now, used_at=now, portal=portal
+            id=session_id(token), key_hash=maker.key.hash, created_at=now, used_at=now, portal=portal
         )
         given = " ".join(asked.instances or ()) or " ".join(f"{name}={tag}" for name, tag in reach.tags)
         own = maker.principal.instance
@@ -135,7 +134,7 @@ class PortalLinks:
         # Of two who open it at once, at any nodes, the second finds it used.
         async with self._lock, self._refresh.alone():
             link = self._sessions.find_link(token)
-            maker = None if link is None else self._keyring.holder_of(link.holder_hash)
+            maker = None if link is None else self._keyring.holder_of(link.key_hash)
             if link is None or link.portal is None or maker is None:
                 return await self._again(begun)
             now = self._clock.wall()

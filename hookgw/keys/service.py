@@ -73,7 +73,7 @@ class KeyService(Collaborator):
         self.holder_of = self._keyring.find
 
     def has_value(self, key: Key, value: str) -> bool:
-        return key.hash == self._keyring.hash(value, is_limited=key.is_limited)
+        return key.hash == self._keyring.hash(value)
 
     def global_holder(self, name: str) -> KeyHolder | None:
         """Return the holder of the global key with a name; ``None`` if there is none, or it has expired."""
@@ -107,13 +107,13 @@ class KeyService(Collaborator):
                 return
             stored = self._global.stored
             names = (DEFAULT_KEY, *(f"{DEFAULT_KEY}-{number}" for number in range(2, len(stored) + 2)))
-            name = next(name for name in names if all(key.name != name for key in stored))
+            name = next(name for name in names if name not in stored)
             generated = new_key()
             # Shown before its hash is stored: a process that is killed in between generates another key at
             # its next start. In the other order, the hash of an unseen key would lock the operator out.
             show_key(generated)
             key = Key(name=name, hash=self._keyring.hash(generated), created_at=self._clock.wall())
-            await self._global.put((*stored, key))
+            await self._global.put(key)
             self._keyring.add_global(key)
 
     def names_of(self, reach: Reach | None) -> list[str] | None:
@@ -179,7 +179,7 @@ class KeyService(Collaborator):
             if words is None and not (scope is None and maker.principal.is_operator):
                 words = maker.principal.rights.words
             if scope is not None and words is not None and Rights.of(words) == RIGHTS_OF_INSTANCE:
-                words = None  # all that a key of an instance can have, as in keys of before
+                words = None  # all that a key of an instance can have
             # Expired keys are removed here and nowhere else, so that `list` can show that one has expired.
             kept = tuple(key for key in stored if not key.is_expired(now))
             if scope is None and name == CONFIGURED_KEY:
@@ -196,11 +196,11 @@ class KeyService(Collaborator):
                 )
             origin = "" if scope != maker.principal.instance else maker.key.origin or maker.key.name
             creator = maker.limits.creator
-            key, is_limited = value or new_key(), reach is not None or words is not None
-            self._check_room(scope, kept, creator, is_limited)
+            key = value or new_key()
+            self._check_room(scope, kept, creator, reach is not None or words is not None)
             made = Key(
                 name=name,
-                hash=self._keyring.hash(key, is_limited=is_limited),
+                hash=self._keyring.hash(key),
                 created_at=self._clock.wall(),
                 expires_at=maker.key.expires_at if expires_at is None else expires_at,
                 origin=origin,
@@ -296,16 +296,12 @@ class KeyService(Collaborator):
     async def _put(self, scope: str | None, keys: tuple[Key, ...]) -> None:
         """Store these keys instead of the stored ones."""
         if scope is None:
-            plain = tuple(key for key in keys if not key.is_limited)
-            limited = {key.name: key for key in keys if key.is_limited}
-            if plain != self._global.stored:
-                await self._global.put(plain)
-            gone = [key for name, key in self._global.limited.items() if limited.get(name) != key]
-            if gone:
-                await self._global.remove_limited(gone)
-            for name, key in limited.items():
-                if name not in self._global.limited:
-                    await self._global.put_limited(key)
+            wanted = {key.name: key for key in keys}
+            if gone := [key for name, key in self._global.stored.items() if wanted.get(name) != key]:
+                await self._global.remove(gone)
+            for name, key in wanted.items():
+                if name not in self._global.stored:
+                    await self._global.put(key)
         else:
             instance = self._registry.instance(scope)
             await self._registry.put_instance(msgspec.structs.replace(instance, keys=keys))

@@ -241,9 +241,9 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         origin: the name of the first key in the chain of keys that created this one; empty if this key is the
             first, because it came with its instance or a global key created it.
         creator: the name of the first key in that chain, of any scope, that is no operator's; this
-            key counts as that one in limits. Empty if there is none, and in keys of earlier versions.
-        reach: which instances it is for; ``None``, as in keys of before reach, for its own, or everything.
-        rights: as in :meth:`Rights.of`; ``None``, as in keys of before rights, for all.
+            key counts as that one in limits. Empty if there is none.
+        reach: which instances it is for; ``None`` for its own, or everything.
+        rights: as in :meth:`Rights.of`; ``None`` for all.
         declared_by: the name of the document whose ``apply`` made it; empty if none did.
     """
 

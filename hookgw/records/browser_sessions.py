@@ -13,9 +13,6 @@ from hookgw.records.api_keys import Reach
 
 IDLE_LIMIT = 12 * 3600.0
 """Seconds without use after which a session ends."""
-BOUND = "bound:"
-"""Versions of hookgw that know neither people nor portals find no key by such a hash. They would take the
-session for one with all that the key may do."""
 PORTAL_PAGES = ("overview", "code")
 """The pages with which a portal can begin. ``code`` is the code to scan."""
 _TOKEN_BYTES = 24
@@ -51,8 +48,7 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: the hash of the session's token. The token itself is only in the browser's cookie.
-        key_hash: the hash of the key that signed in; see :meth:`hookgw.auth.keyring.Keyring.hash`. With
-            :data:`BOUND` before it if the session has a person or a portal.
+        key_hash: the hash of the key that signed in; see :meth:`hookgw.auth.keyring.Keyring.hash`.
         used_at: the time of the last use, as far as it is stored.
         person: whom a trusted proxy named as the session began; empty for nobody. Nobody else can use it.
         is_of_user: whether it began because ``auth.users`` maps the person to its key.
@@ -66,11 +62,6 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
     person: str = ""
     is_of_user: bool = False
     portal: Portal | None = None
-
-    @property
-    def holder_hash(self) -> str:
-        """The hash of the key, to look it up."""
-        return self.key_hash.removeprefix(BOUND)
 
     @property
     def is_link(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -22,8 +22,6 @@ from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
 from hookgw.store.records import PendingChange
 
-GLOBAL_KEYS = "auth.global_keys"
-"""The key of the value that has the hashes of global keys."""
 DISABLED_WEBHOOK = "disabled_webhooks."
 """What the keys of such values begin with; the label of the webhook follows."""
 
@@ -45,7 +43,6 @@ class RecordChanges(msgspec.Struct, frozen=True):
     Attributes:
         version: of the records with these changes.
         instances, registrations, sessions, keys: by name or id; ``None`` if it is gone.
-        global_keys: what is stored of them, if that has changed.
         disabled_webhooks: why a webhook of the configuration was disabled, by its label; ``None`` if it is no
             longer.
         is_whole: whether these are all records: what else is in memory is gone.
@@ -55,7 +52,6 @@ class RecordChanges(msgspec.Struct, frozen=True):
     instances: dict[str, Instance | None] = {}
     registrations: dict[str, Registration | None] = {}
     sessions: dict[str, BrowserSession | None] = {}
-    global_keys: Any = msgspec.UNSET
     disabled_webhooks: dict[str, str | None] = {}
     is_whole: bool = False
     keys: dict[str, Key | None] = {}

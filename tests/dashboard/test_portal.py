@@ -217,18 +217,6 @@ async def test_it_ends_when_the_key_can_do_less(
     assert (await visitor.get("/")).status_code == 303
 
 
-async def test_a_node_of_an_earlier_version_does_not_take_it_for_a_session_of_the_key(
-    caller: httpx.AsyncClient, visitor: Browser, gateway: Gateway
-) -> None:
-    """It knows no portals, and looks the key up by the stored hash."""
-    await make(caller)
-    await enter(visitor, await make(caller))
-    found = await gateway.store.load_sessions()
-    assert len(found) == 2
-    ring = gateway.authenticator.keyring
-    assert [one for one in found.values() if ring.holder_of(one.key_hash) is not None] == []
-
-
 async def test_a_link_never_gives_more_than_the_key_has(
     caller: httpx.AsyncClient, visitor: Browser, gateway: Gateway
 ) -> None:

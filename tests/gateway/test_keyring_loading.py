@@ -1,22 +1,20 @@
 """The keyring of an installation, over restarts of a real store."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.public.app import AUDITED
-from tests.public.auth import CONFIGURED_KEY, LIMITED, Keyring, RateLimits
+from tests.public.auth import CONFIGURED_KEY, Keyring, RateLimits
 from tests.public.concurrency import Clock
 from tests.public.config import AuthSettings
 from tests.public.core import Audit, GlobalKeys, open_keyring
-from tests.public.kernel import StorageUnavailable
-from tests.public.records import Instance, Key, Principal, Rights
+from tests.public.records import Instance, Key, Principal
 from tests.public.store import open_store
 
 SALT = "the-salt"
-OLD_KEY = "the-key-that-an-earlier-version-made"
+OLD_KEY = "the-key-that-an-earlier-start-made"
 OLD_HASH = Keyring(SALT.encode(), float, RateLimits(0, 0, float)).hash(OLD_KEY)
 
 
@@ -28,11 +26,12 @@ async def opened(path: Path, *instances: Instance, key: str | None = None) -> tu
         )
 
 
-async def put(path: Path, **values: Any) -> None:
-    """Write values as an earlier start left them."""
+async def put(path: Path, *keys: Key) -> None:
+    """Write the salt and keys as an earlier start left them."""
     async with open_store(path / "hookgw.db", clock=Clock()) as store:
-        for name, value in {"salt": SALT, **values}.items():
-            await store.put_value(f"auth.{name}", value)
+        await store.put_value("auth.salt", SALT)
+        for key in keys:
+            await store.put_key(key)
 
 
 def owner(ring: Keyring, key: str) -> Principal | None:
@@ -41,7 +40,7 @@ def owner(ring: Keyring, key: str) -> Principal | None:
 
 
 async def test_a_configured_key_is_one_of_them(tmp_path: Path) -> None:
-    await put(tmp_path, global_keys=[{"name": "default", "hash": OLD_HASH}])
+    await put(tmp_path, Key(name="default", hash=OLD_HASH))
     ring, keys = await opened(tmp_path, key="configured")
     assert owner(ring, "configured") == owner(ring, OLD_KEY) == Principal()
     assert keys.configured is not None
@@ -66,39 +65,15 @@ async def test_instance_keys_outlive_a_restart(tmp_path: Path) -> None:
     assert owner(ring, "shop-key") == Principal("shop")
 
 
-@pytest.mark.parametrize("damaged", ["text", [{"name": "no hash"}], [1], {}])
-async def test_damaged_records_stop_the_start(damaged: Any, tmp_path: Path) -> None:
-    await put(tmp_path, global_keys=damaged)
-    with pytest.raises(BaseException) as caught:
-        await opened(tmp_path)
-    assert caught.group_contains(StorageUnavailable) or isinstance(caught.value, StorageUnavailable)
-
-
-async def test_earlier_versions_do_not_find_limited_keys(tmp_path: Path) -> None:
-    """They look for the plain hash, and would take a key with few rights for one that may do everything."""
-    await put(tmp_path)
-    ring, _ = await opened(tmp_path, key="g")
-    plain, limited = ring.hash("the-key"), ring.hash("the-key", is_limited=True)
-    assert limited == LIMITED + plain
-    shop = Instance(name="shop", id="1", keys=(Key(name="few", hash=limited, rights=("read",)),))
-    ring, _ = await opened(tmp_path, shop, key="g")
-    assert ring.holder_of(plain) is None
-    assert owner(ring, "the-key") == Principal("shop", rights=Rights.of(["read"]))
-    # A node of such a version that stores the record again drops the rights, and the key opens nothing then.
-    rewritten = Instance(name="shop", id="1", keys=(Key(name="few", hash=limited),))
-    ring, _ = await opened(tmp_path, rewritten, key="g")
-    assert owner(ring, "the-key") is None
-
-
 async def test_the_keys_of_no_instance_are_taken_over_from_other_nodes(tmp_path: Path) -> None:
     await put(tmp_path)
     ring, keys = await opened(tmp_path, key="g")
-    acme = Key(name="acme", hash=ring.hash("acme-key", is_limited=True), rights=("read",))
-    keys.apply_limited({"acme": acme}, ring)
+    acme = Key(name="acme", hash=ring.hash("acme-key"), rights=("read",))
+    keys.apply({"acme": acme}, ring)
     first = ring.find("acme-key")
     assert first is not None
-    keys.apply_limited({"acme": acme}, ring)
+    keys.apply({"acme": acme}, ring)
     assert ring.find("acme-key") is first  # nothing has changed: its sessions and buckets stay
-    keys.apply_limited({"acme": None}, ring)
+    keys.apply({"acme": None}, ring)
     assert ring.find("acme-key") is None
     assert not ring.is_held(first)

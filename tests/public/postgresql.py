@@ -16,7 +16,6 @@ from hookgw.store.postgresql.nodes import FENCE as FENCE
 from hookgw.store.postgresql.nodes import Nodes as Nodes
 from hookgw.store.postgresql.record_changes import NOTE as NOTE
 from hookgw.store.postgresql.record_changes import lock_records as lock_records
-from hookgw.store.postgresql.record_changes import replace_trigger as replace_trigger
 from hookgw.store.postgresql.repartition import LanePlace as LanePlace
 from hookgw.store.postgresql.requeue import find_finished as find_finished
 from hookgw.store.postgresql.schema import *

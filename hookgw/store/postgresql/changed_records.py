@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import msgspec
 from psycopg import Connection
 
 from hookgw.store.encryption import RecordCipher
-from hookgw.store.fleet import DISABLED_WEBHOOK, GLOBAL_KEYS, RecordChanges
+from hookgw.store.fleet import DISABLED_WEBHOOK, RecordChanges
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.record_changes import VERSION, lock_records
 from hookgw.store.postgresql.shelves import PostgresqlTable
@@ -30,7 +29,6 @@ def read_changes(connection: Connection, since: int | None, cipher: RecordCipher
         return RecordChanges(since)
     found: dict[str, dict[str, Any]] = {shelf: {} for shelf in _KEPT}
     disabled: dict[str, str | None] = {}
-    global_keys: Any = msgspec.UNSET
     with connection.transaction():
         # With the lock, every change up to the version is there, or was undone.
         lock_records(connection, changes=False)
@@ -47,8 +45,4 @@ def read_changes(connection: Connection, since: int | None, cipher: RecordCipher
             elif shelf == "values" and key.startswith(DISABLED_WEBHOOK):
                 reason = shelves.values.get(key)
                 disabled[key.removeprefix(DISABLED_WEBHOOK)] = reason if isinstance(reason, str) else None
-            elif shelf == "values" and key == GLOBAL_KEYS:
-                global_keys = shelves.values.get(key)
-    return RecordChanges(
-        version, **found, global_keys=global_keys, disabled_webhooks=disabled, is_whole=since is None
-    )
+    return RecordChanges(version, **found, disabled_webhooks=disabled, is_whole=since is None)

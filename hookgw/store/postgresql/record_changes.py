@@ -25,15 +25,14 @@ NOTE = """
         changed_key bytea := CASE WHEN TG_OP = 'DELETE' THEN OLD.key ELSE NEW.key END;
     BEGIN
         IF changed_shelf IN ('instances', 'registrations', 'sessions', 'keys')
-            OR changed_shelf = 'values' AND (changed_key = 'auth.global_keys'
-                OR substring(changed_key FOR 18) = 'disabled_webhooks.') THEN
+            OR changed_shelf = 'values' AND substring(changed_key FOR 18) = 'disabled_webhooks.' THEN
             PERFORM pg_advisory_xact_lock(1751872099, hashtext(TG_TABLE_SCHEMA));
             INSERT INTO record_changes VALUES (changed_shelf, changed_key, nextval('record_versions'))
                 ON CONFLICT (shelf, key) DO UPDATE SET version = EXCLUDED.version;
         END IF;
         RETURN NULL;
     END """
-"""PL/pgSQL: the body of the trigger's function. Databases of earlier versions get it at the start."""
+"""PL/pgSQL: the body of the trigger's function."""
 
 CHANGES = (
     """CREATE TABLE record_changes (
@@ -59,17 +58,3 @@ def lock_records(connection: Connection, *, changes: bool) -> None:
     """
     lock = "pg_advisory_xact_lock" if changes else "pg_advisory_xact_lock_shared"
     connection.execute(f"SELECT {lock}(%s, hashtext(current_schema()))", (LOCK,))
-
-
-def replace_trigger(connection: Connection) -> None:
-    """Let the trigger note the records that this version keeps in memory, if an earlier one made it.
-
-    It is no table: nodes of the earlier version, which may still run, need not know of it.
-    """
-    row = connection.execute(
-        "SELECT prosrc FROM pg_proc WHERE oid = to_regproc('note_record_change')"
-    ).fetchone()
-    if row is not None and row[0] != NOTE:
-        connection.execute(
-            f"CREATE OR REPLACE FUNCTION note_record_change() RETURNS trigger LANGUAGE plpgsql AS $${NOTE}$$"
-        )

@@ -34,7 +34,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from hookgw.kernel.errors import StartError
 from hookgw.store.postgresql.lookups import one_row
-from hookgw.store.postgresql.record_changes import CHANGES, replace_trigger
+from hookgw.store.postgresql.record_changes import CHANGES
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -353,8 +353,6 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
         row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
         version: int = row[0] if row else 0
         is_whole = connection.execute("SELECT to_regclass(%s)", (UNFINISHED,)).fetchone() == (None,)
-        if version == VERSION:
-            replace_trigger(connection)
     if version > VERSION:
         raise StartError(
             f"The tables in {place} have version {version}, and this hookgw knows {VERSION}: a newer hookgw "

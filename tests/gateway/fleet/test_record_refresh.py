@@ -31,9 +31,9 @@ class Members:
     async def changes(self) -> RecordChanges:
         is_whole = self.known_version < 0
         if not is_whole:
-            return RecordChanges(7, {}, {}, {}, msgspec.UNSET, {}, is_whole=False)
+            return RecordChanges(7, {}, {}, {}, {}, is_whole=False)
         hook = msgspec.structs.replace(HOOK, paused_at=None)
-        return RecordChanges(7, {"shop": SHOP}, {"reg_1": hook}, {}, msgspec.UNSET, {}, is_whole=True)
+        return RecordChanges(7, {"shop": SHOP}, {"reg_1": hook}, {}, {}, is_whole=True)
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -42,7 +42,7 @@ async def test_what_a_node_ignored_of_another_server_is_read_once_it_has_lost_it
 ) -> None:
     """Events that come in before the loss may read all records: they must not count as known then."""
     held = True
-    nobody: Any = SimpleNamespace(ids=list, limited={}, apply=lambda *_: None, apply_limited=lambda *_: None)
+    nobody: Any = SimpleNamespace(ids=list, stored={}, apply=lambda *_: None)
     keyring: Any = SimpleNamespace(remove=lambda *_: None, add_instance=lambda *_: None)
     async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
         registry = Registry(store, Audit(store, Clock()), AUDITED)
@@ -77,13 +77,11 @@ class SlowMembers:
         self.reads += 1
         if (failure := await self._answers.receive()) is not None:
             raise failure
-        return RecordChanges(0, {}, {}, {}, msgspec.UNSET, {}, is_whole=False)
+        return RecordChanges(0, {}, {}, {}, {}, is_whole=False)
 
 
 async def test_who_shares_a_read_that_fails_is_told(autojump_clock: object) -> None:
-    nobody: Any = SimpleNamespace(
-        apply=lambda *_: None, apply_limited=lambda *_: None, apply_disabled=lambda _: None
-    )
+    nobody: Any = SimpleNamespace(apply=lambda *_: None, apply_disabled=lambda _: None)
     members: Any = SlowMembers()
     refresh = RecordRefresh(members, KnownRecords(nobody, nobody, nobody, nobody), lambda _: False)
     results: list[str] = []

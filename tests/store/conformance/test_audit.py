@@ -60,7 +60,7 @@ async def test_every_change_of_a_record_takes_its_entries_along(store: Store) ->
     await store.put_instance(SHOP, HOOK, audit=[entry("created"), entry("registered")])
     await store.put_registration(HOOK, due=True, job=job, audit=[entry("changed")])
     await store.put_job(job, audit=[entry("asked for")])
-    await store.put_value("auth.global_keys", [], audit=[entry("revoked")])
+    await store.put_value("some.value", [], audit=[entry("revoked")])
     await store.remove_registration("reg_1", audit=[entry("removed")])
     await store.remove_instance("shop", audit=[entry("deleted")])
     assert await subjects(store) == [

@@ -1,14 +1,10 @@
 """Instances, registrations and values."""
 
-import msgspec
 import pytest
 
-from hookgw import Registration, Right
-from tests.public.app import AUDITED
-from tests.public.concurrency import Clock
-from tests.public.config import AuthSettings, MasterKeys
-from tests.public.core import Audit, open_keyring
-from tests.public.records import BrowserSession, Instance, Job, JobKind, Key, Principal, Reach
+from hookgw import Registration
+from tests.public.config import MasterKeys
+from tests.public.records import BrowserSession, Instance, Job, JobKind, Key, Reach
 from tests.public.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
@@ -149,8 +145,8 @@ async def test_a_later_instance_does_not_inherit_from_a_retired_one(store: Store
 
 @pytest.mark.parametrize("keys", KEYS, ids=["clear", "encrypted"])
 async def test_keys_outlast_a_restart(engine: Engine, keys: MasterKeys) -> None:
-    acme = Key(name="acme", hash="limited:aa", reach=Reach(tags=(("tenant", "acme"),)), rights=("read",))
-    named = Key(name="named", hash="limited:bb", reach=Reach(instances=frozenset({"1", "2"})))
+    acme = Key(name="acme", hash="aa", reach=Reach(tags=(("tenant", "acme"),)), rights=("read",))
+    named = Key(name="named", hash="bb", reach=Reach(instances=frozenset({"1", "2"})))
     async with engine.open(keys=keys) as store:
         await store.put_key(acme)
         await store.put_key(named)
@@ -158,33 +154,3 @@ async def test_keys_outlast_a_restart(engine: Engine, keys: MasterKeys) -> None:
         assert await store.load_keys() == {"acme": acme, "named": named}
         await store.remove_keys(["acme", "no.such"])
         assert await store.load_keys() == {"named": named}
-
-
-@pytest.mark.parametrize("keys", KEYS, ids=["clear", "encrypted"])
-async def test_keys_of_earlier_versions_can_do_what_they_could(engine: Engine, keys: MasterKeys) -> None:
-    """Their records have neither a reach nor rights, and stay as they are."""
-    former = {"name": "ops", "hash": "aa", "created_at": 1.0, "expires_at": None, "origin": ""}
-    of_instance = {**former, "name": "default", "hash": "bb"}
-    async with engine.open(keys=keys) as store:
-        await store.put_value("auth.salt", "the-salt")
-        await store.put_value("auth.global_keys", [former])
-        instance = msgspec.convert({"name": "shop", "id": "1", "keys": [of_instance]}, Instance)
-        # As JSON of the former version: without the fields that it does not know.
-        await store.put_instance(instance)
-    async with engine.open(keys=keys) as store:
-        found = (await store.load_instances())["shop"]
-        assert [(key.reach, key.rights) for key in found.keys] == [(None, None)]
-        audit = Audit(store, Clock())
-        ring, global_keys = await open_keyring(store, AuthSettings(), [found], Clock(), audit, AUDITED.keys)
-        everything, own = ring.holder_of("aa"), ring.holder_of("bb")
-        assert everything is not None
-        assert own is not None
-        assert (everything.principal, own.principal) == (Principal(), Principal("shop"))
-        assert everything.principal.rights.names == frozenset(Right)
-        assert own.principal.rights.names == frozenset(Right) - {Right.OPERATE}
-        assert everything.counted_as is None
-        assert own.counted_as == "shop"
-        # A key that may do everything is still stored as earlier versions read it.
-        await global_keys.put((*global_keys.stored, Key(name="new", hash="cc")))
-        assert [one["name"] for one in await store.get_value("auth.global_keys")] == ["ops", "new"]
-        assert await store.load_keys() == {}

@@ -2,12 +2,11 @@ from contextlib import closing, suppress
 from functools import partial
 
 import pytest
-from msgspec import UNSET
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
-from tests.public.postgresql import NOTE, PostgresqlTable, Server, lock_records, read_changes, replace_trigger
 from tests.public.postgresql import RECORD_CHANGES_VERSION as VERSION
+from tests.public.postgresql import PostgresqlTable, Server, lock_records, read_changes
 from tests.public.records import Instance, Key
 from tests.public.store import RecordChanges, Shelves
 
@@ -35,10 +34,9 @@ def test_what_one_node_keeps_for_itself_has_none(connection: Connection, shelf: 
     assert versions(connection) == {}
 
 
-@pytest.mark.parametrize("key", ["auth.global_keys", "disabled_webhooks.all"])
-def test_values_that_all_nodes_know_have_one(connection: Connection, key: str) -> None:
-    connection.execute("INSERT INTO shelves VALUES ('values', %s, '1')", (key,))
-    assert versions(connection).keys() == {("values", key)}
+def test_values_that_all_nodes_know_have_one(connection: Connection) -> None:
+    connection.execute("INSERT INTO shelves VALUES ('values', 'disabled_webhooks.all', '1')")
+    assert versions(connection).keys() == {("values", "disabled_webhooks.all")}
 
 
 def test_accepting_waits_for_a_change_that_is_not_committed_and_for_nothing_else(
@@ -65,15 +63,16 @@ def test_what_has_changed_is_read_with_the_version(connection: Connection) -> No
     shelves.instances["shop"] = instance
     first = read_changes(connection, 0, None)
     assert first.instances == {"shop": instance}
-    assert (first.registrations, first.sessions, first.global_keys) == ({}, {}, UNSET)
+    assert (first.registrations, first.sessions, first.keys) == ({}, {}, {})
     assert read_changes(connection, first.version, None) == RecordChanges(first.version)
     del shelves.instances["shop"]
-    shelves.values["auth.global_keys"] = []
+    shelves.keys["acme"] = key = Key(name="acme", hash="aa", rights=("read",))
     second = read_changes(connection, first.version, None)
-    assert (second.instances, second.global_keys) == ({"shop": None}, [])
+    assert (second.instances, second.keys) == ({"shop": None}, {"acme": key})
+    del shelves.keys["acme"]
     shelves.values["disabled_webhooks.all"] = "Gone."
     third = read_changes(connection, second.version, None)
-    assert third.disabled_webhooks == {"all": "Gone."}
+    assert (third.disabled_webhooks, third.keys) == ({"all": "Gone."}, {"acme": None})
     shelves.values["disabled_webhooks.all"] = None
     assert read_changes(connection, third.version, None).disabled_webhooks == {"all": None}
 
@@ -90,20 +89,3 @@ def test_a_change_that_was_undone_is_passed_over(connection: Connection) -> None
 
 class Undone(Exception):
     pass
-
-
-def test_limited_keys_are_changes_also_in_a_database_of_an_earlier_version(connection: Connection) -> None:
-    earlier = NOTE.replace(", 'keys')", ")")
-    connection.execute(
-        f"CREATE OR REPLACE FUNCTION note_record_change() RETURNS trigger LANGUAGE plpgsql AS $${earlier}$$"
-    )
-    key = Key(name="acme", hash="limited:aa", rights=("read",))
-    shelves = Shelves(partial(PostgresqlTable, connection), None)
-    shelves.keys["acme"] = key
-    assert versions(connection) == {}
-    replace_trigger(connection)
-    shelves.keys["acme"] = key
-    first = read_changes(connection, 0, None)
-    assert first.keys == {"acme": key}
-    del shelves.keys["acme"]
-    assert read_changes(connection, first.version, None).keys == {"acme": None}
