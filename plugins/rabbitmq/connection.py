@@ -34,6 +34,10 @@ _SUCCESS = 200  # the reply code of a connection that is closed for no fault
 _STATUS = {311: 413, 312: 404, 313: 503, 320: 503}
 
 
+class NoChannelLeft(Exception):
+    """The connection has no channel for another target. Nothing of the message was sent."""
+
+
 @dataclass(eq=False)
 class Message:
     """A message of one attempt, until the broker has confirmed or refused it."""
@@ -116,6 +120,7 @@ class Connection:
         """Publish a message, and return what the broker says of it.
 
         Raises:
+            NoChannelLeft: publish the message on another connection.
             OSError: the connection ended before the broker said anything, or the broker takes no messages.
             ValueError: a name or a header is longer than AMQP allows.
         """
@@ -210,7 +215,7 @@ class Connection:
         if channel is None:
             if self._last_channel >= self._tuned.channel_max:
                 self._is_retired = True
-                message.fail(ConnectionError("The connection has no channel left; the next one has."))
+                message.fail(NoChannelLeft())
                 return b""
             self._last_channel += 1
             channel = _Channel(self._last_channel)

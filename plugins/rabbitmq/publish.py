@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from pamqp import commands
 
 from hookgw import OutgoingDelivery, Response
 
-from .connection import Message
+from .connection import Message, NoChannelLeft
 from .connections import Connections
 from .options import options_of
 
@@ -36,7 +37,8 @@ async def publish(outgoing: OutgoingDelivery, connections: Connections) -> Respo
         message_type=headers.get("x-event-type"),
         app_id="hookgw",
     )
-    connection = await connections.get(outgoing)
-    return await connection.publish(
-        Message(outgoing.registration.id, exchange, routing_key, properties, outgoing.body)
-    )
+    while True:
+        connection = await connections.get(outgoing)
+        message = Message(outgoing.registration.id, exchange, routing_key, properties, outgoing.body)
+        with suppress(NoChannelLeft):
+            return await connection.publish(message)
