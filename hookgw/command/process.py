@@ -6,6 +6,7 @@ import errno
 import gc
 import mmap
 import os
+import select
 import signal
 import sys
 import threading
@@ -143,6 +144,7 @@ def try_resources() -> None:
     Raises:
         Failed: the system refuses it. A start would wait for a thread without end, in silence if that of the
             output is missing, or take a lack of descriptors or memory for a fault of a file or a plugin.
+            Without the calls that wait for sockets, it would end in a traceback of Trio.
     """
     is_tried = threading.Event()
     threads = [threading.Thread(target=is_tried.wait, daemon=True) for _ in range(STARTED_THREADS)]
@@ -159,6 +161,17 @@ def try_resources() -> None:
             raise Failed(*scarcity(error)) from error
         finally:
             is_tried.set()
+    if sys.platform == "linux":
+        try:
+            with select.epoll() as epoll, os.fdopen(os.eventfd(0), "rb", buffering=0) as signal_of_threads:
+                epoll.register(signal_of_threads)
+                epoll.poll(0)
+        except OSError as error:
+            raise Failed(
+                f"The system does not let hookgw wait for sockets: {error}.",
+                "Permit the calls epoll_create1, epoll_ctl, epoll_wait and eventfd2 in the seccomp profile "
+                "of the container, or in SystemCallFilter= of the systemd unit.",
+            ) from error
 
 
 def scarcity(error: Exception) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 import errno
 import gc
+import os
 import resource
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from tests.public.command import (
     run_to_end,
     scarcity,
     spare_imports,
+    try_resources,
     tune_garbage_collector,
 )
 from tests.public.kernel import StartError
@@ -79,6 +82,24 @@ def test_a_signal_during_the_start_exits_with_0(error: Exception) -> None:
         run_to_end(fail, error)
     assert caught.value.code == 0
     assert logged == []
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="Linux alone has epoll")
+@pytest.mark.parametrize("call", ["os.eventfd", "select.epoll"])
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOSYS])
+def test_a_call_that_the_system_forbids_is_named(
+    monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    """A profile of seccomp that was written for another program ended the start in Trio's traceback."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(call, refuse)
+    with pytest.raises(Failed) as caught:
+        try_resources()
+    assert os.strerror(code) in caught.value.message
+    assert "epoll_wait and eventfd2" in caught.value.message
 
 
 class Limit:
