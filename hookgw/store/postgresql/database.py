@@ -33,6 +33,9 @@ from hookgw.store.reader import ConnectionReader
 
 T = TypeVar("T")
 
+# What of libpq's parameters leads to a database.
+_WHERE = ("host", "hostaddr", "port", "dbname", "user")
+
 # How many lists are read at the same moment.
 LIST_CONNECTIONS = 2
 
@@ -91,6 +94,25 @@ def _unknown_parameters(url: str) -> list[str]:
     return [name for name in names if name.isidentifier() and name not in known]
 
 
+def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Add where a service file leads, or else the environment, as libpq would.
+
+    hookgw looks names up and tries several servers itself, so it must know them.
+    """
+    service, former = given.get("service"), os.environ.get("PGSERVICE")
+    try:
+        if service:
+            os.environ["PGSERVICE"] = service  # libpq finds and reads the file
+        options = psycopg.pq.Conninfo.get_defaults()
+    finally:
+        if former is not None:
+            os.environ["PGSERVICE"] = former
+        elif service:
+            del os.environ["PGSERVICE"]
+    found = {option.keyword.decode(): option.val for option in options}
+    return {name: value.decode() for name in _WHERE if (value := found[name])} | dict(given)
+
+
 class Server:
     """Where the database is, and how to connect to it.
 
@@ -104,7 +126,7 @@ class Server:
     def __init__(self, url: str, schema: str = "hookgw") -> None:
         try:
             # A Secret that was made of a file ends with its line break.
-            given = conninfo_to_dict(url.rstrip())
+            given = _with_defaults(conninfo_to_dict(url.rstrip()))
         except psycopg.Error:
             if unknown := _unknown_parameters(url):
                 raise StartError(
@@ -606,6 +628,9 @@ def start_errors(server: Server) -> Iterator[None]:
     """Raise errors of the server as :class:`~hookgw.kernel.errors.StartError`."""
     try:
         yield
+    except psycopg.errors.InvalidSqlStatementName as error:
+        # Odyssey prepares statements under its own names, and does not heed that DEALLOCATE ALL removes them.
+        raise _pooler_error(server) from error
     except psycopg.Error as error:
         if all(READ_ONLY in str(one) for one in _each_of(error)):
             raise StartError(
@@ -648,12 +673,16 @@ def check_pooler(connection: Connection, server: Server) -> None:
             first.add(_pid(connection))
             second.add(_pid(other))
             if len(first) > 1 or len(second) > 1 or first & second:
-                raise StartError(
-                    f"The database {server.place} is behind a pooler of transactions or statements; hookgw "
-                    "needs connections of its own.",
-                    "Set pool_mode = session for hookgw's database or user in pgbouncer, or name the address "
-                    "of the server itself.",
-                )
+                raise _pooler_error(server)
+
+
+def _pooler_error(server: Server) -> StartError:
+    return StartError(
+        f"The database {server.place} is behind a pooler of transactions or statements; hookgw needs "
+        "connections of its own.",
+        'Set pool_mode = session for hookgw\'s database or user in pgbouncer (pool "session" in Odyssey), or '
+        "name the address of the server itself.",
+    )
 
 
 def _pid(connection: Connection) -> int:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -25,6 +26,7 @@ from tests.public.postgresql import (
     Server,
     is_server_error,
     open_store,
+    start_errors,
     watch,
 )
 from tests.store.support import ids_of, listed, to
@@ -52,6 +54,41 @@ CONNECTIONS = 8
 )
 def test_a_place_has_no_password(url: str, place: str) -> None:
     assert Server(url).place == place
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("service=hooks", "one.test:1,two.test:2/hooks"),
+        ("postgresql://db.test/?service=hooks&port=6543", "db.test:6543/hooks"),
+        ("postgresql://", "third.test:5432/me"),
+        ("service=unknown", "third.test:5432/me"),
+    ],
+)
+def test_a_place_may_be_in_a_service_file_or_in_the_environment(
+    url: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "services"
+    file.write_text("[hooks]\nhost=one.test,two.test\nport=1,2\ndbname=hooks\npassword=hush\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    monkeypatch.setenv("PGHOST", "third.test")
+    monkeypatch.setenv("PGUSER", "me")
+    assert Server(url).place == place
+    assert "PGSERVICE" not in os.environ
+
+
+def test_the_servers_of_a_service_file_are_tried_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer
+) -> None:
+    """By hookgw, which passes over a former primary, and says of each why it is not used."""
+    file = tmp_path / "services"
+    file.write_text(f"[hooks]\nhost={tmp_path},{postgres.folder}\nport={postgres.port}\nuser=hookgw\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    with closing(Server("service=hooks dbname=postgres").connect()) as connection:
+        assert connection.info.host == str(postgres.folder)
+    file.write_text(f"[hooks]\nhost={tmp_path / 'one'},{tmp_path / 'two'}\n")
+    with pytest.raises(psycopg.OperationalError, match=r"/one/.*; .*/two/"):
+        Server("service=hooks dbname=postgres").connect()
 
 
 @pytest.mark.parametrize(
@@ -411,6 +448,16 @@ async def test_a_pooler_of_transactions_is_refused(
             copy_rows.open_target(server, "the file"),
         ):
             pass
+
+
+def test_a_pooler_that_loses_what_it_prepares_is_refused(database: Server) -> None:
+    """As Odyssey does, if it pools transactions: it takes what hookgw has removed for prepared."""
+    with (
+        pytest.raises(StartError, match=r"behind a pooler of transactions.*pool_mode = session"),
+        start_errors(database),
+        closing(database.connect()) as connection,
+    ):
+        connection.execute("EXECUTE odyssey_pstmt_0")
 
 
 @needs_pgbouncer
