@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -70,6 +72,47 @@ def run_pgbouncer(
         process.kill()
         process.wait(30)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def without_flush(port: int) -> Iterator[int]:
+    """Run a proxy that keeps each client's requests to flush to itself, as PgCat does, and give its port.
+
+    Its clients must use ``sslmode=disable``.
+    """
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def requests(client: socket.socket, server: socket.socket) -> None:
+            with client.makefile("rb") as words:
+                kind = b""  # the first message has none
+                while len(length := words.read(4)) == 4:
+                    message = kind + length + words.read(int.from_bytes(length) - 4)
+                    if kind != b"H":
+                        server.sendall(message)
+                    kind = words.read(1)
+            server.shutdown(socket.SHUT_WR)
+
+        def answers(client: socket.socket, server: socket.socket) -> None:
+            while data := server.recv(65536):
+                client.sendall(data)
+            client.shutdown(socket.SHUT_RDWR)
+
+        def serve() -> None:
+            with suppress(OSError):  # the end of the block
+                while True:
+                    client = stack.enter_context(listener.accept()[0])
+                    server = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                    for pump in (requests, answers):
+                        threading.Thread(target=quietly, args=(pump, client, server), daemon=True).start()
+
+        def quietly(pump: Callable[..., None], *ends: socket.socket) -> None:
+            with suppress(OSError):
+                pump(*ends)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def pooled_url(port: int) -> str:

@@ -24,7 +24,7 @@ from hookgw.concurrency.light import in_task
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
-from hookgw.store.postgresql.environment import READ_ONLY, prepare
+from hookgw.store.postgresql.environment import READ_ONLY, is_answered, prepare
 from hookgw.store.postgresql.host_names import HostNames
 from hookgw.store.postgresql.identity import Identity, find
 from hookgw.store.postgresql.lookups import one_row
@@ -660,7 +660,8 @@ _POOLER_TRIES = 10
 def check_pooler(connection: Connection, server: Server) -> None:
     """Refuse a pooler that gives each transaction, or each statement, any connection to the server.
 
-    Settings of a connection, its locks and its prepared statements would be those of another one.
+    Settings of a connection, its locks and its prepared statements would be those of another one. And refuse
+    one that keeps statements back until the last one of a pipeline (PgCat 1.3): no commit would be answered.
 
     Raises:
         StartError: it is such a pooler.
@@ -674,6 +675,17 @@ def check_pooler(connection: Connection, server: Server) -> None:
             second.add(_pid(other))
             if len(first) > 1 or len(second) > 1 or first & second:
                 raise _pooler_error(server)
+        other.pgconn.enter_pipeline_mode()
+        other.pgconn.send_query_params(b"SELECT", None)
+        other.pgconn.send_flush_request()
+        other.pgconn.flush()
+        if not is_answered(other, START_PATIENCE):
+            raise StartError(
+                f"The database {server.place} is behind a pooler that keeps statements back when it is asked "
+                "to pass them on (Flush), as PgCat does.",
+                "Take another one, such as pgbouncer with pool_mode = session, or name the address of the "
+                "server itself.",
+            )
 
 
 def _pooler_error(server: Server) -> StartError:

@@ -90,10 +90,7 @@ def prepare(
     """
     # A pooler answers the log-in by itself, and lets the first statement wait for minutes.
     connection.pgconn.send_query(_BEGIN)
-    with selectors.DefaultSelector() as answer:
-        answer.register(connection.fileno(), selectors.EVENT_READ)
-        is_answered = bool(answer.select(within))
-    if not is_answered:
+    if not is_answered(connection, within):
         raise OperationalError(
             f"no answer within {within:g} s: a pooler in between may have no free connection to the server"
         )
@@ -117,6 +114,13 @@ def prepare(
     row = connection.execute(_SET, (list(chosen), list(chosen.values()))).fetchone()
     if row is not None and row[0] == "on":
         raise OperationalError(READ_ONLY)
+
+
+def is_answered(connection: Connection, within: float) -> bool:
+    """Wait for the first bytes of an answer, for so many seconds."""
+    with selectors.DefaultSelector() as answer:
+        answer.register(connection.fileno(), selectors.EVENT_READ)
+        return bool(answer.select(within))
 
 
 def check_server(connection: Connection, place: str) -> None:

@@ -30,7 +30,7 @@ from tests.public.postgresql import (
     watch,
 )
 from tests.store.support import ids_of, listed, to
-from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer
+from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer, without_flush
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer, run_postgres
 from tests.support.waits import until
@@ -458,6 +458,20 @@ def test_a_pooler_that_loses_what_it_prepares_is_refused(database: Server) -> No
         closing(database.connect()) as connection,
     ):
         connection.execute("EXECUTE odyssey_pstmt_0")
+
+
+@needs_pgbouncer
+@pytest.mark.process
+async def test_a_pooler_that_keeps_statements_back_is_refused(
+    postgres: PostgresServer, database: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start would succeed, and no event would be stored."""
+    monkeypatch.setattr("hookgw.store.postgresql.database.START_PATIENCE", 1)
+    with run_pgbouncer(postgres, "session") as pooler, without_flush(pooler) as port:
+        server = Server(f"{pooled_url(port)}?sslmode=disable", database.schema)
+        with pytest.raises(StartError, match=r"keeps statements back.*PgCat"):
+            async with open_store(server, clock=Clock()):
+                pass
 
 
 @needs_pgbouncer
