@@ -81,6 +81,7 @@ class BackgroundOutput(io.TextIOBase):
         self._size = 0
         self._partial = ""
         self._refused = 0  # how often the system did
+        self._is_torn = False  # a line was written in part
         self._unreported = 0
         self._is_writing = False
         self._thread: threading.Thread | None = None
@@ -181,19 +182,26 @@ class BackgroundOutput(io.TextIOBase):
                     self._changed.wait()
                 taken = self._take()
                 self._is_writing = True
-            is_written = _write_all(self._descriptor, taken)
+            # The rest of a torn line is lost: the next one would continue it, and be no JSON either.
+            start = b"\n" if self._is_torn else b""
+            written = _write_all(self._descriptor, start + taken) - len(start)
             with self._changed:
                 self._is_writing = False
                 self._size -= len(taken)
                 lost = 0
-                if is_written:
+                if written >= 0:
+                    self._is_torn = 0 < written < len(taken) and taken[written - 1 : written] != b"\n"
+                if written == len(taken):
                     lost, self._unreported = self._unreported, 0
                 else:
                     self._refused += 1
-                    self._drop(taken)
+                    self._drop(taken[max(0, written) :])
                 self._changed.notify_all()
             if lost:  # only now that lines arrive: such a line would be lost, too
-                logger.warning("log lines were dropped: nobody read them in time", extra={"lines": lost})
+                logger.warning(
+                    "log lines were dropped: nobody read them in time, or the system refused them",
+                    extra={"lines": lost},
+                )
 
     def _take(self) -> bytes:
         taken = [self._lines.popleft()]
@@ -204,8 +212,8 @@ class BackgroundOutput(io.TextIOBase):
         return b"".join(taken)
 
 
-def _write_all(descriptor: int, data: bytes) -> bool:
-    """Write in this thread, without a time limit. Return whether the system took all of it."""
+def _write_all(descriptor: int, data: bytes) -> int:
+    """Write in this thread, without a time limit. Return how many bytes the system took."""
     view = memoryview(data)
     while view:
         try:
@@ -214,8 +222,8 @@ def _write_all(descriptor: int, data: bytes) -> bool:
             # Another program has made the pipe non-blocking.
             time.sleep(0.05)
         except OSError:
-            return False
-    return True
+            break
+    return len(data) - len(view)
 
 
 @contextmanager

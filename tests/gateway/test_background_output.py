@@ -2,9 +2,12 @@
 
 import logging
 import os
+import resource
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -58,7 +61,7 @@ def test_a_line_without_room_is_dropped_and_counted_and_said_later(
         read(pipe[0], kept * len(line))
         output.drain()
     [record] = caplog.records
-    assert record.getMessage() == "log lines were dropped: nobody read them in time"
+    assert record.getMessage().startswith("log lines were dropped: nobody read them in time, or ")
     assert record.__dict__["lines"] == lost
 
 
@@ -79,6 +82,38 @@ def test_what_the_system_refuses_is_dropped(pipe: tuple[int, int]) -> None:
         assert dropped.value == 2
         with pytest.raises(OSError, match="Nothing can be written"):
             output.show("key\n", within=5.0)
+
+
+@contextmanager
+def full_from(size: int) -> Iterator[None]:
+    """Let no file become longer, as on a full disk: what fits is written."""
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
+
+
+def test_a_line_that_a_full_disk_has_cut_off_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    dropped = LineCount()
+    with (tmp_path / "log").open("ab") as log:
+        output = BackgroundOutput(log.fileno(), dropped)
+        with full_from(12):
+            output.write("one\ntwo\nthree\nfour\n")
+            output.drain()
+            output.write("five\n")
+            output.drain()
+        assert (tmp_path / "log").read_text() == "one\ntwo\nthre"
+        assert dropped.value == 3
+        output.write("six\n")
+        output.drain()
+        with full_from(23):  # at the end of a line
+            output.write("seven\neight\n")
+            output.drain()
+        output.write("nine\n")
+        output.drain()
+    assert (tmp_path / "log").read_text() == "one\ntwo\nthre\nsix\nseven\nnine\n"
 
 
 def test_showing_waits_for_the_system_and_no_longer_than_it_may(pipe: tuple[int, int]) -> None:
