@@ -37,8 +37,9 @@ REMEMBERED = 20_000
 _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 # What a header can carry. The producer's value goes into every request: a wrong one would fail deliveries.
 _TRACESTATE = re.compile(r"[!-~]([ -~]{0,510}[!-~])?", re.ASCII)
+# https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling/
 _RANDOM_BITS = 56
-"""The lowest bits of a trace id, by which OpenTelemetry's samplers decide."""
+"""The lowest bits of a trace id: samplers keep the traces in which they are not below a threshold."""
 
 CLIENT, PRODUCER, CONSUMER = 3, 4, 5
 """Kinds of spans, as OTLP numbers them."""
@@ -74,7 +75,7 @@ class Context(NamedTuple):
         trace: its id.
         parent: the producer's span; empty without one.
         is_sampled: whether its spans are sent.
-        state: the producer's ``tracestate``.
+        state: the producer's ``tracestate``, or the threshold.
     """
 
     trace: bytes
@@ -107,7 +108,9 @@ class Tracer:
 
     def use(self, options: Options) -> None:
         self._is_on = options.traces
-        self._below = options.sample * 2**_RANDOM_BITS
+        self._threshold = round((1 - options.sample) * 2**_RANDOM_BITS)
+        # By it, a collector that samples again, or counts, knows how many traces this one stands for.
+        self._state = f"ot=th:{self._threshold:014x}".rstrip("0") if self._threshold else ""
 
     def begin(self, events: list[Event], traceparent: str | None, tracestate: str | None) -> None:
         """Note that events are about to be stored."""
@@ -247,7 +250,8 @@ class Tracer:
         named = f"{event.instance}\0{event.id}\0{event.time!r}".encode()
         trace = blake2b(named, digest_size=16, person=b"hookgw trace").digest()
         bits = int.from_bytes(trace, "big") & (2**_RANDOM_BITS - 1)
-        return Context(trace, b"", bits < self._below)
+        is_sampled = bits >= self._threshold
+        return Context(trace, b"", is_sampled, self._state if is_sampled else "")
 
 
 def _names(event: Event) -> Attributes:

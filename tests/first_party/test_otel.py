@@ -203,6 +203,34 @@ async def test_only_sampled_traces_are_sent_and_the_receiver_knows(
     assert bool(spans(collector)) is (flags == "01")
 
 
+async def test_samplers_of_collectors_can_go_on_with_what_is_sampled(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
+) -> None:
+    # They keep the traces with the highest random parts, and learn from "th" which those are.
+    lowest = 0x80000000000000
+    async with reporting(tmp_path, collector, sample=0.5) as kit:
+        await kit.register(hookgw_receiver.url)
+        for _ in range(30):
+            await accept(kit)
+        await kit.settled()
+    sampled = {
+        traceparent.split("-")[1]: request.header("tracestate")
+        for request in hookgw_receiver.requests
+        if (traceparent := request.header("traceparent") or "").endswith("-01")
+    }
+    others = {
+        traceparent.split("-")[1]: request.header("tracestate")
+        for request in hookgw_receiver.requests
+        if (traceparent := request.header("traceparent") or "").endswith("-00")
+    }
+    assert len(sampled) + len(others) == 30
+    assert all(int(trace[-14:], 16) >= lowest for trace in sampled)
+    assert all(int(trace[-14:], 16) < lowest for trace in others)
+    assert {*sampled.values()} == {"ot=th:8"}
+    assert {*others.values()} == {None}
+    assert {span.trace_state for span in spans(collector).values()} == {"ot=th:8"}
+
+
 @pytest.mark.parametrize(
     "headers",
     [
