@@ -128,6 +128,10 @@ class Exporter:
                 if isinstance(error, httpx.ConnectError) and "delivery.allow_networks" in reason:
                     # That setting would open the address to every registration.
                     hint = {"fix": f'To allow it for this plugin alone, add "{self._server}" to its servers.'}
+                elif isinstance(error, httpx.RemoteProtocolError) and "HTTP/2" in reason:
+                    hint = {
+                        "fix": "Use the collector's port for OTLP over HTTP, usually 4318. 4317 is for gRPC."
+                    }
             else:
                 if response.is_success:
                     if problem := problem_in(response.content, of_traces=signal == "traces"):

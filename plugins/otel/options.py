@@ -56,6 +56,9 @@ def read_options(options: dict[str, Any]) -> Options:
         raise ValueError(f"endpoint: {error}") from None
     if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
         raise ValueError("endpoint: use the URL of the collector, such as http://collector:4318")
+    for path in ("/v1/traces", "/v1/metrics"):
+        if url.path.rstrip("/").endswith(path):
+            raise ValueError(f"endpoint: leave out {path}, which is appended")
     try:
         check_headers(found.headers, "headers")
     except Invalid as error:

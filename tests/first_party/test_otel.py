@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from trio.testing import MockClock
 
 from hookgw import Event, __version__
-from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver, raw
 from tests.public.kernel import ConfigError
 from tests.public.plugins import Hooks, LoadedPlugins
 from tests.public.records import new_event_id
@@ -339,6 +339,19 @@ async def test_a_private_address_is_refused_with_the_way_to_allow_it(tmp_path: P
     assert fixes == {'To allow it for this plugin alone, add "http://10.0.0.5:4318" to its servers.'}
 
 
+async def test_the_port_for_grpc_is_named(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
+) -> None:
+    collector.default = raw(b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0")  # SETTINGS, as grpc-go begins
+    async with reporting(tmp_path, collector) as kit:
+        with structlog.testing.capture_logs() as logs:
+            await kit.register(hookgw_receiver.url)
+            await accept(kit)
+            await until(kit, lambda: any("fix" in entry for entry in logs))
+    fixes = {entry["fix"] for entry in logs if "fix" in entry}
+    assert fixes == {"Use the collector's port for OTLP over HTTP, usually 4318. 4317 is for gRPC."}
+
+
 async def test_what_the_collector_refuses_is_not_repeated(
     tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
@@ -473,6 +486,7 @@ def test_without_options_it_is_switched_off(hooks: Hooks) -> None:
         ),
         ({"endpoint": "http://c:x"}, "endpoint: Invalid port"),
         ({"endpoint": "http://c/?token=x"}, "endpoint: use the URL of the collector"),
+        ({"endpoint": "http://c/otlp/v1/traces/"}, "endpoint: leave out /v1/traces, which is appended."),
         ({"endpoint": "http://c", "headers": {"api-key": "ké"}}, "headers.api-key must be visible ASCII"),
         ({"endpoint": "http://c", "sample": 2}, "Expected `float` <= 1.0"),
         ({"endpoint": "http://c", "interval": "10ms"}, "interval: use 1s or longer."),
