@@ -117,7 +117,7 @@ async def open_gateway(
                 store, audit, AUDITED, node, everywhere, operational, settings.auth, clock
             )
             media_key = await load_media_key(store)
-            await load_former_kinds(store, catalog, records.registry)
+            await load_former_kinds(store, catalog)
         core = await open_core(
             settings=settings,
             clock=clock,

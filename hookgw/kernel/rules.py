@@ -51,11 +51,7 @@ _OF_DELIVERY = frozenset({"x-event-type", "x-instance-name", "x-attempt", "x-edi
 
 def check_custom_headers(value: Any, where: str) -> dict[str, str]:
     """Check the headers of a registration, by :func:`check_headers`: none may be a delivery's own."""
-    headers = as_object(value, where)
-    # Former versions stored such headers, and sent none of them. A client that sends back what it read must
-    # not be refused for it.
-    kept = {name: text for name, text in headers.items() if text != MASK or name.lower() not in _OF_DELIVERY}
-    return check_headers(kept, where, _OF_DELIVERY)
+    return check_headers(value, where, _OF_DELIVERY)
 
 
 def check_headers(value: Any, where: str, reserved: frozenset[str] = frozenset()) -> dict[str, str]:

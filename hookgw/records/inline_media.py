@@ -17,9 +17,6 @@ from hookgw.records.events import Event
 
 MARK = b'{\t\r \t\r "'
 """How a payload begins that contains a file: as hardly any producer writes, because it loses a space then."""
-_FORMER_MARK = b'{ "message" : { "base64" : "'
-"""The same, as earlier versions have stored it: the file is in front."""
-_MARKS = MARK, _FORMER_MARK
 _FILE = b'"base64" : "'
 
 MEDIA_PATH = "/media/"
@@ -101,13 +98,11 @@ def unmarked(data_json: bytes) -> bytes:
     A producer may send a payload that begins with the mark. Registrations without ``base64`` would then lose
     ``message.base64`` or get broken JSON, because the text can contain escapes.
     """
-    if not data_json.startswith(_MARKS):
-        return data_json
-    return b'{"' + data_json[len(MARK) :] if data_json.startswith(MARK) else b"{" + data_json[2:]
+    return b'{"' + data_json[len(MARK) :] if data_json.startswith(MARK) else data_json
 
 
 def without_file(event: Event) -> Event:
-    if not event.data_json.startswith(_MARKS):
+    if not event.data_json.startswith(MARK):
         return event
     return msgspec.structs.replace(event, data_json=_cut(event.data_json))
 

@@ -313,8 +313,6 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         number, now = self._read_place(cursor)
         find = partial(self._sql.find_concerned, instance=instance, value=value, pending=pending)
         page = await self._reader.run(partial(find, after=number, now=now))
-        if cursor.count("-") < 2:  # of a job of an earlier version: there was no such event
-            return page
         if page.cursor is not None:
             return Concerned(page.events, f"{page.cursor}-{newest}")
         return page if pending else Concerned(page.events, f"{_UNWANTED}0.0-{newest}")

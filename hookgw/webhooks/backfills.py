@@ -160,14 +160,8 @@ class Backfills(Collaborator):
         """Return a job for what a registration has missed that is about to be enabled; see :meth:`new`.
 
         Raises:
-            Conflict: it is backfilled already, or nobody knows since when it is disabled.
+            Conflict: it is backfilled already.
         """
-        if registration.disabled_at is None:
-            raise Conflict.of(
-                "backfill.disabled_by_former_version",
-                "hookgw does not know since when the webhook is disabled, because an earlier version "
-                "has disabled it. Enable it, and use /webhook/backfill with since.",
-            )
         # As it was while it was disabled: until now.
         return self.new(
             registration, instance, missed_scope(msgspec.structs.replace(registration, enabled=False))

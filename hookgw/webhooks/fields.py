@@ -533,8 +533,8 @@ AFTER = (
     ),
     Shown(
         "missed",
-        MissedCount | None,
-        "what it has missed, if this call has enabled it; `null` if nobody knows since when it was disabled.",
+        MissedCount,
+        "what it has missed, if this call has enabled it.",
         is_optional=True,
     ),
 )

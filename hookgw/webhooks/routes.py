@@ -309,8 +309,10 @@ class WebhookRoutes(RouteGroup):
 
     def _answer(self, stored: StoredRegistration, warnings: list[str], status: int) -> Response:
         shown = self._present(stored.registration, [*warnings, *stored.warnings])
-        if stored.is_enabled_again:
-            shown = msgspec.structs.replace(shown, missed=_missed(stored))
+        found, since = stored.missed, stored.registration.disabled_at
+        if found is not None and since is not None:
+            missed = MissedCount(count=found.count, since=rfc3339(since), complete=found.is_complete)
+            shown = msgspec.structs.replace(shown, missed=missed)
         if stored.job is None:
             return json_response(shown, status)
         return json_response(msgspec.structs.replace(shown, job=stored.job.id), 202)
@@ -338,13 +340,6 @@ def _after() -> tuple[str, str]:
         case [str(instance), str(label)]:
             return instance, label
     raise wrong_cursor()
-
-
-def _missed(stored: StoredRegistration) -> MissedCount | None:
-    found, since = stored.missed, stored.registration.disabled_at
-    if found is None or since is None:
-        return None
-    return MissedCount(count=found.count, since=rfc3339(since), complete=found.is_complete)
 
 
 def _backfilled(job: Job) -> responses.Backfilled:

@@ -50,15 +50,13 @@ class StoredRegistration(NamedTuple):
         warnings: the address guard refuses the URL now, or the concurrency has no effect.
         job: still makes its pending deliveries dead letters, or sends what it has missed; ``None`` if that is
             done.
-        missed: what it had missed while it was disabled; ``None`` if nobody knows since when it was.
-        is_enabled_again: whether the change has enabled it.
+        missed: what it had missed while it was disabled; ``None`` unless the change has enabled it.
     """
 
     registration: Registration
     warnings: list[str]
     job: Job | None
     missed: Found | None = None
-    is_enabled_again: bool = False
 
 
 class HasRegistration(Protocol):
@@ -143,7 +141,7 @@ class RegistrationService(Collaborator):
                 created for a refused registration.
         """
         stored, running, found = None, None, self._registry.find_instance(instance)
-        enables, missed = await self._missed(instance, label, change)
+        missed = await self._missed(instance, label, change)
         if create and self._settings.instances.auto_create and self._registry.find_instance(instance) is None:
             # One commit for both: a crash in between would leave an instance without its registration.
             with suppress(Forbidden):  # another request created it at the same moment
@@ -154,7 +152,7 @@ class RegistrationService(Collaborator):
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self.warnings(stored) if looks_up else []
         running_job = job if job and job.is_running else None
-        return StoredRegistration(stored, warnings, running_job, missed, is_enabled_again=enables)
+        return StoredRegistration(stored, warnings, running_job, missed)
 
     async def update(
         self,
@@ -178,26 +176,24 @@ class RegistrationService(Collaborator):
             Conflict: a backfill is asked for, and the former one has not ended yet.
         """
         instance_id = self._registry.instance(instance).id
-        enables, missed = await self._missed(instance, label, change)
+        missed = await self._missed(instance, label, change)
         stored, running = await self._update(instance, instance_id, label, change, backfill=backfill)
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self.warnings(stored) if looks_up else []
         running_job = job if job and job.is_running else None
-        return StoredRegistration(stored, warnings, running_job, missed, is_enabled_again=enables)
+        return StoredRegistration(stored, warnings, running_job, missed)
 
-    async def _missed(
-        self, instance: str, label: str, change: RegistrationChange
-    ) -> tuple[bool, Found | None]:
-        """Return whether a change enables a registration, and what that has missed, as far as known."""
+    async def _missed(self, instance: str, label: str, change: RegistrationChange) -> Found | None:
+        """Return what a registration has missed that a change enables; ``None`` for another change."""
         old = self._registry.find(instance, label)
         if old is None or old.enabled:
-            return False, None
+            return None
         new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
         if not new.enabled:
-            return False, None
+            return None
         # By its new kinds, and up to now.
         asked = msgspec.structs.replace(new, enabled=False)
-        return True, await self._backfills.missed_while_disabled(asked)
+        return await self._backfills.missed_while_disabled(asked)
 
     @completes
     async def _update(

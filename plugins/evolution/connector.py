@@ -102,8 +102,6 @@ class Evolution(kit.NetworkConnector[Receiver]):
         them if hookgw does not take them.
         """
         state = await kit.load_state(session, State)
-        if state.ids_since is None:  # without a secret, no earlier version has stored anything
-            state.ids_since = time.time() + _OVERLAP if state.secret else 0.0
         state.secret = state.secret or secrets.token_urlsafe(32)
         connection = Connection(session, state)
         receiver = Receiver(connection)

@@ -66,7 +66,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         slices = [self.data[start : start + size] for start in range(0, len(self.data), size)]
         return [msgspec.structs.replace(self, data=part, data_json=None) for part in slices]
 
-    def event_id(self, kind: str, *, since: float = 0.0) -> str:
+    def event_id(self, kind: str) -> str:
         """Return the id of the event.
 
         Evolution API posts the same object again until it is answered: what was raised at the same time with
@@ -75,7 +75,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             kind: of hookgw's catalog.
-            since: messages that came until then have the ids of an earlier version of hookgw.
         """
         data = mapping(self.data)
         key = mapping(data.get("key", data if kind == "MESSAGES_DELETE" else None))
@@ -85,7 +84,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             chat = jids_of(key)[0]
         if chat and id_ and kind in ("SEND_MESSAGE", "MESSAGES_DELETE"):
             return event_id_of(kind, chat, id_)
-        if chat and id_ and kind == "MESSAGES_UPSERT" and (not self.sent or self.sent > since):
+        if chat and id_ and kind == "MESSAGES_UPSERT":
             # The history does not say how a message of the account was sent.
             return event_id_of("SEND_MESSAGE" if key.get("fromMe") is True else kind, chat, id_)
         encoded = msgspec.json.encode(self.data) if self.data_json is None else self.data_json

@@ -109,8 +109,6 @@ class Receiver:
                     for report in page
                     if (kind := self._kind_of(report))
                     and (not options.remote_events or kind in options.remote_events)
-                    # Earlier versions gave these another id, and Evolution API repeats those it still knows.
-                    and report.sent > (self.connection.state.ids_since or 0.0)
                 ]
                 for first in range(0, len(events), _MOST_FILES):
                     part = events[first : first + _MOST_FILES]
@@ -248,7 +246,7 @@ class Receiver:
             kind=kind,
             data=data,
             data_json=data_json,
-            event_id=report.event_id(kind, since=self.connection.state.ids_since or 0.0),
+            event_id=report.event_id(kind),
             sender=report.sender,
         )
 

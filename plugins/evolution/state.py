@@ -26,15 +26,12 @@ class State(msgspec.Struct, kw_only=True):
         target: where the webhook is set; ``None`` for nowhere.
         former: the webhook that was set there before, as ``set`` takes it; ``None`` for none.
         settings: of the account, as they were forwarded last; ``None`` for never.
-        ids_since: messages that were sent until then, in seconds since the epoch, have the ids of an earlier
-            version of hookgw, which no history tells; ``None`` as that version has left it.
     """
 
     secret: str = ""
     target: Target | None = None
     former: dict[str, Any] | None = None
     settings: dict[str, Any] | None = None
-    ids_since: float | None = None
 
 
 def target_of(options: Options) -> Target:

@@ -1,6 +1,5 @@
 """The connector in front of Evolution API after an outage: it asks for what it missed."""
 
-import json
 import time
 from typing import Any
 
@@ -190,31 +189,6 @@ async def test_the_data_is_that_of_a_webhook_without_the_columns_of_the_database
     assert message.pop("base64") == "iVBORzU="
     assert message.pop("mediaUrl") in session.media
     assert message == picture
-
-
-async def test_messages_from_before_an_upgrade_keep_their_former_ids(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> None:
-    async with connected(connector, session):
-        pass
-    del session.stored["ids_since"]  # as an earlier version has left it
-    now = time.time()
-    reported = evolution.envelope("shop", "messages.upsert", kept(evolution, "old", now - 5))
-    again = evolution.envelope("shop", "messages.upsert", reported["data"])
-    session.covered_until = now - HOUR
-    session.begin_run()
-    async with connected(connector, session):
-        for body in (reported, reported, again):  # the former rule: the same happening, at the same time
-            await evolution_posts(evolution, session, body)
-        session.lost_touch()
-        await trio.sleep(2 * CHECK_INTERVAL)
-    assert texts(session) == ["old", "old"]
-
-
-async def evolution_posts(evolution: Evolution, session: FakeSession, body: dict[str, Any]) -> None:
-    """Let the server post an envelope once, and take the answer."""
-    headers = dict((evolution.accounts["shop"].webhook or {})["headers"])
-    assert await evolution.deliver(session.ingest_url or "", headers, json.dumps(body).encode()) == 200
 
 
 async def test_what_another_receiver_gets_is_not_fetched(

@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import trio
 import trio.testing
@@ -431,15 +430,6 @@ def test_a_webhook_that_a_plugin_sends_to_has_a_host(chosen: str) -> None:
     registration = Registration(id="reg_1", instance="loja1", url="amqp://shop:hunter22@broker.example/vhost")
     assert is_receiver(DeliverySelection(host=chosen), registration)
     assert not is_receiver(DeliverySelection(host="crm.example"), registration)
-
-
-def test_a_replay_that_an_earlier_version_stored_is_read() -> None:
-    stored = b"""{"id": "job_1", "kind": "replay", "instance": "loja1", "started": 1.0, "replay": {
-        "state": "all", "since": 1.0, "until": null,
-        "kinds": ["CALL"], "label": null, "without_global": true}}"""
-    assert msgspec.json.decode(stored, type=Job).replay == DeliverySelection(
-        state="all", since=1.0, kinds=("CALL",), without_global=True
-    )
 
 
 def whole(kit: GatewayKit) -> Job:

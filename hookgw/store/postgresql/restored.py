@@ -36,7 +36,7 @@ _RENUMBER_LOG = """UPDATE events SET xid = ordered.place
             - (SELECT count(DISTINCT xid) FROM events WHERE heard >= 0) AS place
         FROM events WHERE heard >= 0) ordered
     WHERE events.seq = ordered.seq AND events.xid <> ordered.place"""
-# Where the tables are, and then the server's system and timeline; of earlier versions without those.
+# Where the tables are, and then the server's system and timeline.
 _HOME = """SELECT home, concat_ws('.', (SELECT oid FROM pg_database WHERE datname = current_database()),
     'log_state'::regclass::oid) FROM log_state"""
 
@@ -70,7 +70,7 @@ def renumber_restored(connection: Connection, schema: str, place: str) -> None:
         if is_ahead or home.split(" ")[0] != tables:
             # Cursors of the log begin with its generation: those of before are refused.
             generations = Generations(name, {})
-        elif home not in (here, tables):
+        elif home != here:
             generations = generations.followed_by(name, one_row(connection, _NEWEST)[0])
         connection.execute("UPDATE log_state SET home = %s, generation = %s", (here, str(generations)))
     if count:

@@ -405,26 +405,6 @@ async def test_user_and_password_of_the_url_are_masked_and_can_be_sent_back(
 APIKEY = "planted-api-key-7"
 
 
-async def test_a_header_of_a_delivery_that_a_former_version_stored_changes_nothing(
-    client: httpx.AsyncClient, gateway: Gateway
-) -> None:
-    await set_webhook(client, headers={"Authorization": "Bearer x"})
-    registration = gateway.registrations.get("loja1")
-    stored = {"X-Attempt": "9", "Authorization": "Bearer x"}
-    await gateway.registry.put(msgspec.structs.replace(registration, headers=stored))
-    found = (await client.get("/webhook/find/loja1")).json()
-    assert found["headers"] == {"X-Attempt": MASK, "Authorization": MASK}
-    response = await client.patch("/webhook/set/loja1", json={"events": ["CALL"]})
-    assert (response.status_code, response.json()["headers"]) == (200, found["headers"])
-    answer = await set_webhook(client, headers=found["headers"])
-    assert answer["headers"] == {"Authorization": MASK}
-    response = await client.post("/webhook/set/loja1", json={"url": URL, "headers": {"x-attempt": "9"}})
-    assert (response.status_code, shape_of(response)) == (
-        400,
-        ["headers.x-attempt cannot be set: hookgw writes it itself."],
-    )
-
-
 async def test_secret_options_of_plugins_are_masked_and_can_be_sent_back(
     client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
