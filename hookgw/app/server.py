@@ -157,12 +157,14 @@ async def open_api(
 
     async with trio.open_nursery() as nursery:
         async with open_gateway(settings, base=base, hooks=hooks, hub=hub, prepare=prepare) as gateway:
-            code = 1
+            crash: BaseException | None = None
             try:
                 yield made[0]
-                code = 0
+            except BaseException as error:
+                crash = error
+                raise
             finally:
-                nursery.start_soon(_end_without_plugins, gateway, code)
+                nursery.start_soon(_end_without_plugins, gateway, crash)
         nursery.cancel_scope.cancel()
 
 
@@ -240,8 +242,13 @@ async def open_server(
         raise StoppedEarly
 
 
-async def _end_without_plugins(gateway: Gateway, code: int) -> None:
-    """End the process if plugins do not end: they ignore a cancellation, or wait for a thread."""
+async def _end_without_plugins(gateway: Gateway, crash: BaseException | None) -> None:
+    """End the process if plugins do not end: they ignore a cancellation, or wait for a thread.
+
+    Args:
+        crash: what ended the gateway, if anything did. Where a task failed, it is a cancellation with its
+            error as the reason: Trio raises the error itself when all tasks have ended.
+    """
     await trio.sleep(gateway.settings.server.shutdown_grace + STOP_WITHIN)
     while True:
         await trio.sleep(PLUGINS_WITHIN)
@@ -253,7 +260,9 @@ async def _end_without_plugins(gateway: Gateway, code: int) -> None:
                     hook=one.hook,
                     line=one.line,
                 )
-            end_now(code)
+            if crash is not None:
+                logger.critical("crashed", exc_info=crash)
+            end_now(int(crash is not None))
 
 
 def _local_url(url: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -28,6 +29,7 @@ from hookgw.events.requests import EmitLimits, EventReader
 from hookgw.kernel.errors import Invalid, PluginFailed, StartError, TooLarge
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.long_json import finish
+from hookgw.operations.watchdog import unended_plugins
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.records.connectors import IngestRequest, IngestResponse
@@ -36,9 +38,14 @@ from hookgw.records.events import Event
 from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.webhooks.change import RegistrationChange, body_of, parse_registration
 
+logger = structlog.get_logger("hookgw")
+
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 SETTLE_TIMEOUT = 10.0
 """Real seconds that :meth:`GatewayKit.settled` waits."""
+END_WITHIN = 10.0
+"""Real seconds after which the clock goes on by itself, if the gateway has not ended."""
+_END_RATE = 10.0
 _POLL_INTERVAL = 0.002
 _KEY = "test-key"
 
@@ -57,7 +64,8 @@ async def open_kit(
         settings: the configuration, as in its YAML file: ``{"delivery": {"timeout": "2s"}}``.
 
     Yields:
-        The kit. At the end of the block the gateway shuts down as in production.
+        The kit. At the end of the block the gateway shuts down as in production. If that takes more than ten
+        real seconds, the clock goes on by itself, and the log names the plugins that do not end.
 
     Raises:
         StartError: Trio runs without its mock clock, or the gateway cannot start.
@@ -86,11 +94,31 @@ async def open_kit(
         hook_timeout=read.plugins.hook_timeout,
         on_failure=failures.append,
     )
+    rate = clock.rate
+    in_trio = trio.lowlevel.current_trio_token().run_sync_soon
+    late = threading.Timer(END_WITHIN, in_trio, (_let_it_end, clock, hooks))
+    late.daemon = True
     with _plain_tracebacks():
-        async with open_gateway(
-            read, base=folder, clock=virtual_clock(), hooks=hooks, resolve=resolve_locally
-        ) as gateway:
-            yield GatewayKit(gateway, clock, failures)
+        try:
+            async with open_gateway(
+                read, base=folder, clock=virtual_clock(), hooks=hooks, resolve=resolve_locally
+            ) as gateway:
+                try:
+                    yield GatewayKit(gateway, clock, failures)
+                finally:
+                    late.start()
+        finally:
+            late.cancel()
+            clock.rate = rate
+
+
+def _let_it_end(clock: MockClock, hooks: Hooks) -> None:
+    # A plugin may wait for the clock while it ends, which nobody moves any more.
+    clock.rate = _END_RATE
+    for one in unended_plugins(hooks.modules()):
+        logger.warning(
+            "the test waits for a plugin that does not end", plugin=one.plugin, hook=one.hook, line=one.line
+        )
 
 
 @contextmanager

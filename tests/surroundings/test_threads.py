@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,13 @@ import threading, hookgw, trio
 @hookgw.hookimpl
 async def {hook}:
     {work}
+"""
+CRASHES = """
+from hookgw.operations.clock_watch import ClockWatch
+async def crash(_):
+    await trio.sleep(0.5)
+    raise RuntimeError("a bug of hookgw")
+ClockWatch.run = crash
 """
 IN_A_THREAD = "await trio.to_thread.run_sync(threading.Event().wait)"
 SHIELDED = "with trio.CancelScope(shield=True): await trio.sleep_forever()"
@@ -133,6 +141,24 @@ def test_a_task_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, hook
     assert "a plugin did not end: hookgw ends without it" in log
     assert hook.partition("(")[0] in log
     assert "polls.py:5" in log
+
+
+def test_a_crash_is_named_though_a_plugin_does_not_end(tmp_path: Path) -> None:
+    """Only the plugin was, which had nothing to do with it."""
+    (tmp_path / "plugins").mkdir()
+    plugin = WAITS.format(hook="hookgw_run(gateway)", work=IN_A_THREAD) + CRASHES
+    (tmp_path / "plugins" / "polls.py").write_text(plugin)
+    with (
+        (tmp_path / "errors").open("w+") as errors,
+        surrounded(tmp_path, stderr=errors, server={"shutdown_grace": "0s"}) as gateway,
+    ):
+        assert gateway.popen.wait(timeout=PATIENCE) == 1
+        errors.seek(0)
+        log = errors.read()
+    assert "a plugin did not end: hookgw ends without it" in log
+    assert "crashed" in log
+    # Trio says it of a cancellation since 0.31.
+    assert "a bug of hookgw" in log or version("trio") < "0.31"
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,34 @@ async def test_a_second_kit_continues_where_the_first_ended(
     assert hookgw_receiver.ids == [event.id, event.id]
 
 
+class Lingering:
+    """Its task takes a second of the clock to end."""
+
+    @hookgw.hookimpl
+    async def hookgw_run(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1)
+
+
+async def test_a_plugin_that_takes_a_moment_to_end_ends(
+    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its test waited for ever: the clock stood still."""
+    monkeypatch.setattr("hookgw.testing.kit.END_WITHIN", 0.01)
+    with structlog.testing.capture_logs() as logged:
+        async with open_kit(tmp_path, plugins={"lingering": Lingering()}):
+            await trio.testing.wait_all_tasks_blocked()
+    waited = [line for line in logged if line["event"] == "the test waits for a plugin that does not end"]
+    assert [(line["plugin"], line["hook"]) for line in waited] == [("lingering", "hookgw_run")]
+    assert "test_kit.py" in waited[0]["line"]
+    now = trio.current_time()
+    await trio.to_thread.run_sync(time.sleep, 0.01)
+    assert trio.current_time() == now
+
+
 async def test_an_event_id_is_accepted_once(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
