@@ -33,6 +33,9 @@ MOST_SHOWN = 10
 KEPT = 86_400.0
 """Seconds after which a notice that no channel has taken is given up, and a lost node is forgotten."""
 
+LONGEST_WAIT = 1800.0
+"""Seconds between two attempts to send a notice that no channel takes."""
+
 NOTED_EVERY = 300.0
 """Seconds between two notes that a node is there."""
 
@@ -148,6 +151,7 @@ def advance(  # noqa: C901 -- reads once from top to bottom
     Args:
         problems: the present ones, by the id of the rule that they concern.
     """
+    _bring_back(state, now)
     local = options.local(now)
     by_id = {rule.id: rule for rule in rules}
     for alert in list(state.alerts.values()):
@@ -189,6 +193,18 @@ def advance(  # noqa: C901 -- reads once from top to bottom
         if now - last < CLEAR_AFTER and key not in told
     }
     state.notices = {name: one for name, one in state.notices.items() if now - one.at < KEPT}
+
+
+def _bring_back(state: State, now: float) -> None:
+    """Let nothing wait for a time that lies ahead only because the clock was ahead, before a restart."""
+    state.nodes = {name: min(at, now) for name, at in state.nodes.items()}
+    for alert in state.alerts.values():
+        alert.opened, alert.told = min(alert.opened, now), min(alert.told, now)
+        alert.keys = {key: min(gone, now) for key, gone in alert.keys.items()}
+    for notice in state.notices.values():
+        notice.at = min(notice.at, now)
+        if notice.due > now + LONGEST_WAIT:
+            notice.due = now
 
 
 def _due(state: State, rule: Rule, current: Mapping[str, Problem], now: float) -> dict[str, Problem]:
@@ -278,7 +294,7 @@ def failed(state: State, notice: Notice, now: float, error: str) -> None:
     if notice.tried >= len(notice.to):
         notice.tried = 0
         notice.failed += 1
-        notice.due = now + min(60.0 * 2 ** (notice.failed - 1), 1800.0)
+        notice.due = now + min(60.0 * 2 ** (notice.failed - 1), LONGEST_WAIT)
     state.notices[notice.id] = notice
 
 

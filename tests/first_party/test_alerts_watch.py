@@ -10,19 +10,23 @@ from hookgw import Problem, ProblemKind
 
 
 class Clockwork:
-    """A state that is brought up to date by hand; ``told`` has what was told, by time."""
+    """A state that is brought up to date by hand; ``told`` has what was told, by time.
+
+    ``refusals`` has the channels that took nothing, by time.
+    """
 
     def __init__(self, package: ModuleType, **rule: Any) -> None:
         self.watch, options = package.watch, package.options
         self.options = options.read_options(
             {
-                "channels": {"a": {"type": "url", "url": "http://a"}},
+                "channels": {name: {"type": "url", "url": "http://a"} for name in ("a", "b")},
                 "rules": [{"to": ["a"], **rule}],
                 "zone": "UTC",
             }
         )
         self.state = self.watch.State()
         self.told: list[tuple[float, str, int]] = []
+        self.refusals: list[tuple[float, str]] = []
 
     def look(
         self, now: float, problems: Sequence[Problem] = (), nodes: Sequence[str] = (), *, takes: bool = True
@@ -30,11 +34,14 @@ class Clockwork:
         problems = [*problems, *self.watch.lost_nodes(self.state, nodes, now)]
         found = {rule.id: [one for one in problems if rule.concerns(one, {})] for rule in self.options.rules}
         self.watch.advance(self.state, self.options.rules, found, self.options, now)
-        for notice in [*self.state.notices.values()]:
+        for notice in [one for one in self.state.notices.values() if one.due <= now]:
             if takes:
                 self.told.append((now, notice.state, notice.count))
                 del self.state.notices[notice.id]
-            else:
+                continue
+            for name in notice.to:
+                assert notice.to[notice.tried] == name
+                self.refusals.append((now, name))
                 self.watch.failed(self.state, notice, now, "refused")
 
 
@@ -157,6 +164,43 @@ def test_it_is_told_again_while_it_lasts(clockwork: Callable[..., Clockwork]) ->
     assert [(at, state) for at, state, _ in clock.told] == [(0, "raised"), (14400, "still"), (28800, "still")]
 
 
+def test_a_reminder_says_what_is_wrong_now(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="instance_closed", remind="5m", **{"for": "0s"})
+    clock.look(0, [closed("a")])
+    clock.look(300, [Problem(ProblemKind.INSTANCE_CLOSED, "Logged out.", instance="a")])
+    [alert] = clock.state.alerts.values()
+    assert [line.why for line in alert.lines] == ["Logged out."]
+
+
+def test_channels_that_take_nothing_are_tried_after_waits_that_double(
+    clockwork: Callable[..., Clockwork],
+) -> None:
+    clock = clockwork(on="instance_closed", to=["a", "b"], **{"for": "0s"})
+    for now in range(0, 2 * 3600, 15):
+        clock.look(now, [closed("a")], takes=False)
+    at = [0, 60, 180, 420, 900, 1860, 3660, 5460]
+    assert clock.refusals == [(now, name) for now in at for name in ("a", "b")]
+
+
+def test_what_a_clock_that_was_ahead_has_stored_holds_nothing_up(
+    clockwork: Callable[..., Clockwork],
+) -> None:
+    """As on a machine whose clock is set once the network is there, and hookgw is started again."""
+    ahead = 86_400 * 365
+    clock = clockwork(on="instance_closed", remind="1h", **{"for": "0s"})
+    clock.look(ahead, [closed("a"), closed("b")])
+    clock.look(ahead + 15, [closed("a")])
+    clock.look(ahead + 30, [closed("a"), closed("c")], takes=False)
+    for now in range(0, 3615, 15):
+        clock.look(now, [closed("a")])
+    assert clock.told[1:] == [(0, "raised", 1), (135, "over", 1), (3600, "still", 1)]
+    clock = clockwork(on="node_lost", **{"for": "0s"})
+    clock.look(ahead, nodes=["n", "m"])
+    for now in range(0, 100_000, 900):
+        clock.look(now, nodes=["n"])
+    assert [state for _, state, _ in clock.told] == ["raised", "over"]
+
+
 def test_what_no_channel_took_is_not_told_once_it_is_over_unless_somebody_may_have_heard(
     clockwork: Callable[..., Clockwork],
 ) -> None:
@@ -174,8 +218,8 @@ def test_the_all_clear_is_the_last_that_a_channel_hears_once_it_takes_messages_a
     clock.look(0, [closed("a")], takes=False)
     for now in range(15, 300, 15):
         clock.look(now, takes=False)
-    clock.look(300)
-    assert clock.told == [(300, "over", 1)]
+    clock.look(500)
+    assert clock.told == [(500, "over", 1)]
 
 
 def test_a_node_that_is_gone_is_told_and_its_return(clockwork: Callable[..., Clockwork]) -> None:
