@@ -196,7 +196,7 @@ def _send_mail(channel: Email, title: str, text: str, opened: list[Any], is_over
     from hookgw.delivery.http.client_tls import mail_ssl_context
 
     message = EmailMessage(default.clone(cte_type="7bit"))  # RFC 6152: not every server takes 8 bits
-    message["From"], message["To"] = channel.sender, ", ".join(channel.to)
+    message["From"], message["To"] = _mailbox(channel.sender), ", ".join(map(_mailbox, channel.to))
     message["Subject"] = title
     message["Date"] = formatdate()
     message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain or "localhost")
@@ -223,8 +223,36 @@ def _send_mail(channel: Email, title: str, text: str, opened: list[Any], is_over
                 server.putcmd("QUIT")
             server.close()
     except (OSError, smtplib.SMTPException) as error:
-        raise Refused(f"{channel.host}: {str(error)[:200]}") from error
+        raise Refused(f"{channel.host}: {_words_of(error)[:200]}") from error
     if refused:
-        partly = Refused(f"{channel.host} refuses some of the recipients: {str(refused)[:200]}")
+        partly = Refused(f"{channel.host} refuses some of the recipients: {_refusals(refused)[:200]}")
         partly.in_part = True
         raise partly
+
+
+def _mailbox(given: str) -> str:
+    # A comma in a name without quotes would begin another address.
+    name, _, address = given.rpartition("<")
+    is_one_name = "," in name and not any(mark in name for mark in '"@')
+    return f'"{name.strip()}" <{address}' if is_one_name else given
+
+
+def _words_of(error: Exception) -> str:
+    """Return what a mail server says: as text, an exception of smtplib shows Python's bytes."""
+    import smtplib
+
+    match error:
+        case smtplib.SMTPRecipientsRefused():
+            return _refusals(error.recipients)
+        case smtplib.SMTPResponseException():
+            return _answer(error.smtp_code, error.smtp_error)
+    return str(error)
+
+
+def _refusals(found: dict[str, tuple[int, bytes]]) -> str:
+    return ", ".join(f"{who}: {_answer(*said)}" for who, said in found.items())
+
+
+def _answer(code: int, said: bytes | str) -> str:
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    return f"{code} {' '.join(text.split())}"

@@ -332,7 +332,7 @@ async def test_a_mail_that_is_refused_is_a_failure(tmp_path: Path) -> None:
     channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "a@b.c", "to": ["d@e.f"]}
     with mailbox(None, takes=False) as box:
         said = await send_test(tmp_path, {**channel, "port": box.port})
-    assert said == "it does not take it: 127.0.0.1: (554, b'no')"
+    assert said == "it does not take it: 127.0.0.1: 554 no"
 
 
 async def test_a_mail_that_one_of_two_recipients_gets_is_sent_once_and_its_test_says_who_lacks_it(
@@ -342,10 +342,32 @@ async def test_a_mail_that_one_of_two_recipients_gets_is_sent_once_and_its_test_
     channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "hookgw <a@b.c>", "to": to}
     with mailbox(None, unknown="boss") as box:
         said = await send_test(tmp_path, {**channel, "port": box.port})
-    who = "{'boss@example.org': (550, b'no such user')}"
+    who = "boss@example.org: 550 no such user"
     assert said == f"it does not take it: 127.0.0.1 refuses some of the recipients: {who}"
     message = email.message_from_string(box.mails[0], policy=policy.default)
     assert message["Message-ID"].endswith("@b.c>")
+
+
+async def test_the_words_of_a_mail_server_are_shown_as_it_says_them(tmp_path: Path) -> None:
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "a@b.c", "to": ["boss@b.c"]}
+    with mailbox(None, unknown="boss") as box:
+        said = await send_test(tmp_path, {**channel, "port": box.port})
+    assert said == "it does not take it: 127.0.0.1: boss@b.c: 550 no such user"
+
+
+async def test_a_name_with_a_comma_is_one_name(tmp_path: Path) -> None:
+    to = ["Silva, João <a@b.c>", '"Souza, Ana" <d@e.f>', "g@h.i"]
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "hookgw, São <o@b.c>", "to": to}
+    with mailbox(None) as box:
+        assert await send_test(tmp_path, {**channel, "port": box.port}) is None
+    message = email.message_from_string(box.mails[0], policy=policy.default)
+    assert [(one.display_name, one.addr_spec) for one in message["To"].addresses] == [
+        ("Silva, João", "a@b.c"),
+        ("Souza, Ana", "d@e.f"),
+        ("", "g@h.i"),
+    ]
+    assert message["From"].addresses[0].display_name == "hookgw, São"
+    assert box.commands.count("RCPT") == 3
 
 
 async def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_at_the_end(tmp_path: Path) -> None:
