@@ -203,15 +203,15 @@ def _send_mail(channel: Email, title: str, text: str, opened: list[Any], is_over
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no answer from a vacation responder
     message.set_content(text or title)
     context = mail_ssl_context()
-    port = channel.port or {"starttls": 587, "tls": 465, "none": 25}[channel.tls]
+    port = channel.port or {"starttls": 587, "tls": 465, "none": 25}[channel.security]
     try:
-        if channel.tls == "tls":
+        if channel.security == "tls":
             server: smtplib.SMTP = smtplib.SMTP_SSL(channel.host, port, timeout=TIMEOUT, context=context)
         else:
             server = smtplib.SMTP(channel.host, port, timeout=TIMEOUT)
         opened.append(server)
         try:
-            if channel.tls == "starttls":
+            if channel.security == "starttls":
                 server.starttls(context=context)
             if channel.user:
                 server.login(channel.user, channel.password)

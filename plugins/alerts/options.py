@@ -87,9 +87,14 @@ class Email(_Channel, frozen=True, kw_only=True, tag="email"):
     sender: Text = msgspec.field(name="from")
     to: Annotated[tuple[Text, ...], Meta(min_length=1)]
     port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
-    tls: Literal["starttls", "tls", "none"] = "starttls"
+    tls: Literal["starttls", "tls", "none"] | None = None
     user: str = ""
     password: str = ""
+
+    @property
+    def security(self) -> str:
+        """Return how the connection is protected. The port 465 is for TLS from the start (RFC 8314)."""
+        return self.tls or ("tls" if self.port == 465 else "starttls")
 
 
 class ByInstance(_Channel, frozen=True, kw_only=True, tag="instance"):

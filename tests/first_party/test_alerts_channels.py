@@ -299,6 +299,24 @@ async def test_email(tmp_path: Path, authority: trustme.CA, tls: str) -> None:
     assert ("STARTTLS" in box.commands) == (tls == "starttls")
 
 
+@pytest.mark.parametrize(
+    ("keys", "security"),
+    [
+        ({}, "starttls"),
+        ({"port": 465}, "tls"),
+        ({"port": 465, "tls": "none"}, "none"),
+        ({"port": 25}, "starttls"),
+    ],
+)
+def test_the_port_for_tls_means_tls(
+    module_of: Callable[[str], ModuleType], keys: dict[str, Any], security: str
+) -> None:
+    """A server waits there for a handshake: with STARTTLS, nothing came for 15 s."""
+    options = import_module(f"{module_of('alerts').__name__}.options")
+    channel = {"type": "email", "host": "mail.example", "from": "a@b.c", "to": ["d@e.f"], **keys}
+    assert options.read_options({"channels": {"mail": channel}}).channels["mail"].security == security
+
+
 async def test_a_mail_server_is_trusted_by_the_rules_for_receivers_on_every_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
