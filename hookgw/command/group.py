@@ -60,12 +60,9 @@ COMMANDS = {
     "import": "hookgw.instances.evolution.command:import_",
     "profile": "hookgw.command.profile:profile",
     "completion": "hookgw.command.completion:completion",
-    "send": "hookgw.messages.commands:former_send",
 }
 """Built-in commands and where each is defined, in the order in which a newcomer needs them."""
 
-HIDDEN = frozenset({"send"})
-"""Former names of commands, which work and are not shown."""
 NOT_ON_WINDOWS = frozenset({"fcntl", "grp", "pwd", "resource", "termios"})
 """Modules of Python that Linux and macOS have. Commands that only call the API do without them."""
 PROFILE = "hookgw.profile"
@@ -127,7 +124,7 @@ def _elsewhere(ctx: click.Context, name: str) -> str | None:
     top = root.command if isinstance(root.command, click.Group) else click.Group()
     groups = {one: top.get_command(root, one) for one in COMMANDS}
     for word in (name, *_OTHER_WORDS.get(name, ())):
-        found = [word] if word in COMMANDS and word not in HIDDEN else []
+        found = [word] if word in COMMANDS else []
         for one, group in groups.items():
             if isinstance(group, click.Group) and word in group.commands:
                 found.append(f"{one} {word}")
@@ -164,7 +161,7 @@ class LazyGroup(CommandGroup):
         return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
 
     def list_shown(self, ctx: click.Context) -> list[str]:
-        return [name for name in self.list_commands(ctx) if name not in HIDDEN]
+        return self.list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         command: click.Command

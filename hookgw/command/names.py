@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -153,29 +152,9 @@ def instance_argument(name: str = "instance", **options: Any) -> Callable[[F], F
     )
 
 
-class RenamedOption(click.Option):
-    """An option that also has a former name, which works but is not shown."""
-
-    def __init__(self, declarations: Sequence[str], *, former: str, **options: Any) -> None:
-        super().__init__([*declarations, former], **options)
-        self._former = former
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        shown = copy.copy(self)
-        shown.opts = [name for name in self.opts if name != self._former]
-        return super(RenamedOption, shown).get_help_record(ctx)
-
-
-def kinds_option(name: str, text: str, *, former: str) -> Callable[[F], F]:
+def kinds_option(name: str, text: str) -> Callable[[F], F]:
     return click.option(
-        "--kind",
-        name,
-        cls=RenamedOption,
-        former=former,
-        multiple=True,
-        metavar="KIND",
-        shell_complete=complete_kinds,
-        help=text,
+        "--kind", name, multiple=True, metavar="KIND", shell_complete=complete_kinds, help=text
     )
 
 

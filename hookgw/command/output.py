@@ -351,11 +351,6 @@ def _print(renderable: Any, width: int) -> None:
     _write("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 
-def counted(count: int, singular: str, plural: str | None = None) -> str:
-    """Return a number with its noun: ``1 event``, ``1,200 events``. The default plural ends with ``s``."""
-    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
-
-
 def printable(value: object) -> str:
     """Return a value as text for people: ``None`` is empty, and booleans are yes and no.
 

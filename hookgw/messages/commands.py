@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import re
 from pathlib import Path
 
@@ -91,8 +90,3 @@ def send(
     key = sent.get("key") if isinstance(sent, dict) else None
     message_id = key.get("id") if isinstance(key, dict) else None
     say(_("Sent") if message_id is None else _("Sent: {message_id}", message_id=message_id))
-
-
-former_send = copy.copy(send)
-"""``hookgw send``, as it was called at first."""
-former_send.hidden = True

@@ -84,7 +84,7 @@ def field_options(*, defaults: bool) -> Decorator:
 @instance_argument()
 @click.argument("url")
 @label_option
-@kinds_option("events", "Only this kind; repeatable.  [default: all]", former="--event")
+@kinds_option("events", "Only this kind; repeatable.  [default: all]")
 @click.option("--enabled/--disabled", default=True, help="Whether it gets events.  [default: enabled]")
 @field_options(defaults=True)
 @call_options
@@ -113,7 +113,7 @@ def set_(client: Client, instance: str, url: str, label: str | None, **fields: A
 @webhook.command()
 @of_registration
 @click.option("--url", help="Send deliveries there.")
-@kinds_option("events", "Only this kind; repeatable.", former="--event")
+@kinds_option("events", "Only this kind; repeatable.")
 @click.option("--all-kinds", is_flag=True, help="Every kind of event.")
 @click.option("--enabled/--disabled", default=None, help="Whether it gets events.")
 @field_options(defaults=False)
@@ -394,7 +394,7 @@ def resume(client: Client, instance: str, label: str | None) -> None:
     "Events accepted since a time, or since 10m, 2h, 3d ago. Required, except with --cancel.",
     "Only events accepted until then.  [default: now]",
 )
-@kinds_option("events", "Only events of this kind; repeatable.", former="--event")
+@kinds_option("events", "Only events of this kind; repeatable.")
 @click.option(
     "--filter",
     "conditions",

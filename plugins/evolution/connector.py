@@ -54,8 +54,6 @@ from .webhook import PROOF
 
 _CLOSING_TIME = 2.0
 """Seconds for which a logout waits for Evolution API's own report of it."""
-_OVERLAP = 60.0
-"""Seconds of a gap that a catch-up asks for twice."""
 LARGEST_FILE = 64 * 2**20
 """Bytes of a file to send: Evolution API takes 136 MiB of JSON, and base64 takes a third more."""
 _BAD_REQUEST, _NOT_FOUND = 400, 404

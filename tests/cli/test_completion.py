@@ -115,7 +115,3 @@ def test_ctrl_c_ends_a_completion_without_a_word() -> None:
     environ = os.environ | {COMPLETE: "bash_complete"}
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], env=environ, capture_output=True)
     assert (done.stdout, done.stderr, done.returncode) == (b"", b"", -signal.SIGINT)
-
-
-def test_a_hidden_command_is_not_completed() -> None:
-    assert "send" not in completions(incomplete="se")

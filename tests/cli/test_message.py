@@ -45,7 +45,7 @@ async def test_a_file(
 ) -> None:
     server.default = says(SENT, 201)
     (tmp_path / name).write_bytes(b"Hello")
-    result = await invoke("send", "loja1", "55", "--file", name, *options)
+    result = await invoke("message", "send", "loja1", "55", "--file", name, *options)
     assert result.exit_code == 0, result.stderr
     (request,) = server.requests
     assert request.target == "/message/sendMedia/loja1"
@@ -54,7 +54,7 @@ async def test_a_file(
 
 async def test_a_file_at_a_url(invoke: Invoke, server: Receiver) -> None:
     server.default = says(SENT, 201)
-    await invoke("send", "loja1", "55", "--url", "https://x.example/a.mp4?b=1")
+    await invoke("message", "send", "loja1", "55", "--url", "https://x.example/a.mp4?b=1")
     assert server.requests[0].json == {
         "number": "55",
         "mediatype": "video",
@@ -66,19 +66,19 @@ async def test_a_file_at_a_url(invoke: Invoke, server: Receiver) -> None:
 @pytest.mark.parametrize("sent", [[], {}, {"key": 5}, {"key": {}}])
 async def test_an_odd_message_was_sent_all_the_same(invoke: Invoke, server: Receiver, sent: Any) -> None:
     server.default = says(sent, 201)
-    assert (await invoke("send", "loja1", "55", "Oi")).stdout == "Sent\n"
+    assert (await invoke("message", "send", "loja1", "55", "Oi")).stdout == "Sent\n"
 
 
 async def test_json_is_the_response_itself(invoke: Invoke, server: Receiver) -> None:
     server.default = says(SENT, 201)
-    assert '"status": "PENDING"' in (await invoke("send", "loja1", "55", "Oi", "--json")).stdout
+    assert '"status": "PENDING"' in (await invoke("message", "send", "loja1", "55", "Oi", "--json")).stdout
 
 
 async def test_the_networks_code_is_shown(invoke: Invoke, server: Receiver) -> None:
     server.default = says(
         {"status": 403, "response": {"message": ["Not in the room."], "code": "M_FORBIDDEN"}}, 403
     )
-    result = await invoke("send", "loja1", "55", "Oi")
+    result = await invoke("message", "send", "loja1", "55", "Oi")
     assert result.exit_code == 1
     assert "Not in the room." in result.stderr
     assert "M_FORBIDDEN" in result.stderr
@@ -89,11 +89,5 @@ async def test_the_networks_code_is_shown(invoke: Invoke, server: Receiver) -> N
 )
 async def test_wrong_usage(invoke: Invoke, server: Receiver, tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "a").write_bytes(b"")
-    assert (await invoke("send", "loja1", "55", *options)).exit_code == 2
+    assert (await invoke("message", "send", "loja1", "55", *options)).exit_code == 2
     assert server.requests == []
-
-
-async def test_the_former_name_still_works_and_is_not_listed(invoke: Invoke, server: Receiver) -> None:
-    server.default = says(SENT, 201)
-    assert (await invoke("send", "loja1", "55", "Oi")).stdout == "Sent: M1\n"
-    assert "\n  send " not in (await invoke("--help")).stdout

@@ -17,7 +17,6 @@ from tests.cli.conftest import Invoke, says
 from tests.public.command import (
     Column,
     Failed,
-    counted,
     fit,
     printable,
     short_time,
@@ -26,16 +25,6 @@ from tests.public.command import (
     show_table,
     table_options,
 )
-
-
-@pytest.mark.parametrize(("count", "shown"), [(0, "0 events"), (1, "1 event"), (1200, "1,200 events")])
-def test_a_number_has_the_right_form_of_its_noun(count: int, shown: str) -> None:
-    assert counted(count, "event") == shown
-
-
-def test_a_plural_may_be_irregular() -> None:
-    assert counted(1, "delivery", "deliveries") == "1 delivery"
-    assert counted(2, "delivery", "deliveries") == "2 deliveries"
 
 
 @pytest.mark.parametrize(

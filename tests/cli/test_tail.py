@@ -483,7 +483,7 @@ async def test_a_line_fits_the_terminal_unless_it_is_wide(
     assert cell_len(line) <= 60
     assert line.endswith("…")
     run_until_interrupted(monkeypatch)
-    (line,) = (await invoke("tail", "loja1", "--wide", "--lines", "1")).stdout.splitlines()
+    (line,) = (await invoke("tail", "loja1", "--wide", "--limit", "1")).stdout.splitlines()
     assert line.endswith(reason)
 
 

@@ -28,7 +28,6 @@ AT = "2026-11-25T12:00:00.000Z"
 ARGUMENTS = {
     "emit": ["loja1", "CALL", "--data", "{}"],
     "message send": ["loja1", "5511", "Hello"],
-    "send": ["loja1", "5511", "Hello"],
     "webhook set": ["loja1", "https://example.com/hook"],
     "webhook update": ["loja1", "--url", "https://example.com/hook"],
     "instance create": ["loja1"],

@@ -40,7 +40,7 @@ async def test_set_sends_only_the_given_options(invoke: Invoke, server: Receiver
 
 
 OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
-    (["--kind", "CALL", "--event", "messages.upsert"], {"events": ["CALL", "messages.upsert"]}),
+    (["--kind", "CALL", "--kind", "messages.upsert"], {"events": ["CALL", "messages.upsert"]}),
     (["--disabled"], {"enabled": False}),
     (["--by-events"], {"byEvents": True}),
     (["--no-by-events"], {"byEvents": False}),
@@ -342,7 +342,7 @@ async def test_rotation_accepts_a_grace_period(invoke: Invoke, server: Receiver)
         (["set", "loja1", "https://x", "--concurrency", "0"], "0 is not in the range"),
         (["set", "loja1", "https://x", "--retry", "{"], "this is not JSON"),
         (["update", "loja1"], "at least one option"),
-        (["update", "loja1", "--event", "CALL", "--all-kinds"], "not both"),
+        (["update", "loja1", "--kind", "CALL", "--all-kinds"], "not both"),
         (["update", "loja1", "--filter", "/data/a", "--no-filter"], "not both"),
         *(
             (["set", "loja1", "https://x", "--filter", text], said)

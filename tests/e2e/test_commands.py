@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 def test_register_emit_and_inspect_with_commands_only(server: Server, receiver: ReceiverProcess) -> None:
     key = server.command("instance", "create", "cli")["hash"]
     assert key
-    stored = server.command("webhook", "set", "cli", receiver.url("/cli"), "--event", "messages.upsert")
+    stored = server.command("webhook", "set", "cli", receiver.url("/cli"), "--kind", "messages.upsert")
     assert stored["events"] == ["MESSAGES_UPSERT"]
     assert server.command("webhook", "find", "cli")["url"] == receiver.url("/cli")
     secret = server.command("webhook", "secret", "cli")["secret"]

@@ -15,7 +15,7 @@ import msgspec
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.fields import read_interval
-from hookgw.command.names import RenamedOption, complete_kinds, complete_labels, instance_argument, tag_option
+from hookgw.command.names import complete_kinds, complete_labels, instance_argument, tag_option
 from hookgw.command.output import EVERYTHING, available_width, cut, printable, say, show_json_line
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.times import parse_rfc3339, rfc3339
@@ -75,8 +75,6 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     "-n",
     "--limit",
     "lines",
-    cls=RenamedOption,
-    former="--lines",
     type=click.IntRange(0),
     default=10,
     show_default=True,
