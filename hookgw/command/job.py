@@ -156,8 +156,8 @@ def follow(
         wait()
 
 
-def follow_aloud(client: Client, job_id: str, what: str) -> dict[str, Any]:
-    """Like :func:`follow`, for a person: it shows the progress, and Ctrl-C leaves the job to hookgw."""
+def follow_aloud(client: Client, job_id: str, what: str, *, pauses: bool = False) -> dict[str, Any]:
+    """Like :func:`follow`, for a person: with the progress. Ctrl-C leaves the job to hookgw, or pauses it."""
     show = sys.stderr.isatty()
 
     def on_progress(done: int) -> None:
@@ -167,6 +167,9 @@ def follow_aloud(client: Client, job_id: str, what: str) -> dict[str, Any]:
     try:
         found = follow(client, job_id, on_progress)
     except KeyboardInterrupt:
+        if pauses:
+            client.call("POST", "job", "pause", job_id)
+            raise Failed(_("Paused. To go on: hookgw job resume {job_id}", job_id=job_id)) from None
         raise Failed(
             _("Stopped waiting. hookgw goes on; see: hookgw job find {job_id}", job_id=job_id)
         ) from None
