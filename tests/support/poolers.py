@@ -115,6 +115,33 @@ def without_flush(port: int) -> Iterator[int]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+@contextmanager
+def waiting_pooler() -> Iterator[int]:
+    """Run what accepts a client, answers its first query with a notice, and ends with the block.
+
+    Its client must use ``sslmode=disable``.
+    """
+
+    def message(kind: bytes, content: bytes) -> bytes:
+        return kind + (len(content) + 4).to_bytes(4) + content
+
+    enough = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with listener.accept()[0] as client:
+                client.recv(65536)
+                # Authenticated, and ready for a query.
+                client.sendall(message(b"R", bytes(4)) + message(b"Z", b"I"))
+                client.recv(65536)
+                client.sendall(message(b"N", b"SNOTICE\0C00000\0MNo server connection available\0\0"))
+                enough.wait()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        enough.set()
+
+
 def pooled_url(port: int) -> str:
     """Return the URL of the tests' database behind a pooler."""
     return f"postgresql://hookgw@127.0.0.1:{port}/postgres"

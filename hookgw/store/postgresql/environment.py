@@ -8,6 +8,7 @@ connection sets them. What only a superuser may set stops the start if it would 
 from __future__ import annotations
 
 import selectors
+import time
 
 from psycopg import Connection, OperationalError
 from psycopg.errors import error_from_result
@@ -117,10 +118,15 @@ def prepare(
 
 
 def is_answered(connection: Connection, within: float) -> bool:
-    """Wait for the first bytes of an answer, for so many seconds."""
+    """Wait for a result, for so many seconds. A notice is none: pgbouncer 1.25 sends one to who must wait."""
+    deadline = time.monotonic() + within
     with selectors.DefaultSelector() as answer:
         answer.register(connection.fileno(), selectors.EVENT_READ)
-        return bool(answer.select(within))
+        while connection.pgconn.is_busy():
+            if not answer.select(max(0.0, deadline - time.monotonic())):
+                return False
+            connection.pgconn.consume_input()
+    return True
 
 
 def check_server(connection: Connection, place: str) -> None:

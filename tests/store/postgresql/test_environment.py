@@ -14,6 +14,7 @@ from tests.public.kernel import StartError
 from tests.public.postgresql import Server, check_server, open_store
 from tests.public.records import FIRST
 from tests.store.support import delivered, to
+from tests.support.poolers import waiting_pooler
 from tests.support.postgres import PostgresServer
 
 HOSTILE = {
@@ -89,6 +90,16 @@ def test_a_connection_has_nothing_of_a_poolers_former_client(
                 (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())"""
         ).fetchone()
     assert found == (0, 0, 0)
+
+
+def test_a_notice_of_a_pooler_is_no_answer() -> None:
+    """By default, pgbouncer 1.25 sends one to a client that waits for a connection to the server for 5 s."""
+    with (
+        waiting_pooler() as port,
+        closing(psycopg.connect(f"postgresql://127.0.0.1:{port}/x?sslmode=disable")) as connection,
+    ):
+        connection.pgconn.send_query(b"SELECT 1")
+        assert not environment.is_answered(connection, 0.2)
 
 
 def test_every_setting_of_a_connection_is_tried() -> None:
