@@ -7,7 +7,8 @@ import uuid
 from typing import Any
 from urllib.parse import quote
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import NewPage, log_in
 from tests.support.gateway_process import ReceiverProcess, Server
@@ -532,3 +533,36 @@ def test_a_page_outlives_the_error_page_of_a_proxy(page: Page) -> None:
     page.clock.fast_forward("00:31")
     expect(missing).to_be_hidden()
     assert page.evaluate("window.notReloaded") is True
+
+
+@pytest.mark.parametrize(
+    ("status", "place"),
+    [(401, None), (403, None), (302, "http://sso.invalid/login")],
+    ids=["401", "403", "another-host"],
+)
+def test_a_page_says_that_a_proxy_wants_its_reader_to_sign_in(
+    chromium: Browser, server: Server, status: int, place: str | None
+) -> None:
+    """The session at the proxy has ended, while that at hookgw goes on."""
+    # Not new_page: the browser reports that the page's policy keeps it from another host.
+    with chromium.new_context(base_url=server.url) as context:
+        page = context.new_page()
+        log_in(page)
+        page.clock.install()
+        page.goto("/dashboard/instances")
+        page.get_by_label("Name").fill("half-typed")
+        headers = {"location": place} if place else None
+        asked = "**/dashboard/live/**", "**/dashboard/instances"
+        for pattern in asked:
+            page.route(pattern, lambda route: route.fulfill(status=status, headers=headers, body="Sign in"))
+        set_hidden(page, hidden=True)
+        page.clock.fast_forward("00:15")
+        set_hidden(page, hidden=False)
+        told = page.get_by_text("A proxy answers in the place of hookgw")
+        expect(told).to_be_visible()
+        expect(page.get_by_role("link", name="another tab")).to_have_attribute("target", "_blank")
+        for pattern in asked:
+            page.unroute(pattern)
+        page.clock.fast_forward("00:31")
+        expect(told).to_be_hidden()
+        expect(page.get_by_label("Name")).to_have_value("half-typed")

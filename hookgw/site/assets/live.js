@@ -121,23 +121,30 @@ function hasChanges() {
   return [...document.forms].some((form) => [...form.elements].some(isChanged));
 }
 
-// Asks for the page itself, because a stream does not say why it was refused. Returns whether the page is another one
-// now: the login, or an error. What a proxy in front answers while hookgw restarts tells nothing.
-async function isGone() {
+const askFor = (redirect) => fetch(location.href, {
+  redirect, headers: { accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(SILENCE),
+});
+
+// Asks for the page itself, because a stream does not say why it was refused. Returns "gone" if the page is another one
+// now: the login, or an error; "barred" if a proxy that signs people in answers in the place of hookgw. What other
+// proxies answer while hookgw restarts tells nothing.
+async function askWhy() {
   try {
-    const answer = await fetch(location.href, {
-      headers: { accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(SILENCE),
-    });
-    if (!answer.headers.has("x-hookgw-version")) return false;
-    if (answer.redirected && new URL(answer.url).pathname.endsWith("/login")) return true;
-    return [403, 404, 410].includes(answer.status);
+    let answer = await askFor("manual");
+    const isLed = answer.type === "opaqueredirect";
+    // To another host, as to that where people sign in, no page may follow.
+    if (isLed) answer = await askFor("follow").catch(() => answer);
+    if (!answer.headers.has("x-hookgw-version")) return isLed || [401, 403].includes(answer.status) ? "barred" : null;
+    if (isLed && new URL(answer.url).pathname.endsWith("/login")) return "gone";
+    return [403, 404, 410].includes(answer.status) ? "gone" : null;
   } catch {
-    return false;
+    return null;
   }
 }
 
 function follow(region) {
   const [status, news] = region.previousElementSibling.children;
+  const silent = status.textContent;
   let source = null, isPressed = false, latest = null, notice = null, retry = null, silence = null, hiding = null, wait = FIRST;
   let fresh = new Set(), isMore = false, isPaused = false, settling = null;
 
@@ -206,11 +213,17 @@ function follow(region) {
 
   async function tryAgain() {
     close();
-    if (await isGone()) {
+    const why = await askWhy();
+    if (why === "gone") {
       leave();
       return;
     }
     if (source || document.hidden) return; // the page was hidden and shown again meanwhile
+    if (why === "barred") {
+      const link = say(_("A proxy answers in the place of hookgw, and may want you to sign in. After that, this page goes on by itself."),
+        _("Open the page in another tab."));
+      link.target = "_blank";
+    } else status.textContent = silent;
     retry = setTimeout(connect, wait);
     wait = Math.min(2 * wait, LONGEST);
   }
@@ -221,11 +234,17 @@ function follow(region) {
       location.replace(location.pathname + location.search);
       return;
     }
+    say(_("Your session has ended, or this page is gone. Copy what you have typed."), _("Open the page again."));
+  }
+
+  // Says something above the region, with a link to the page. Returns the link.
+  function say(sentence, words) {
     const link = document.createElement("a");
     link.href = location.pathname + location.search;
-    link.textContent = _("Open the page again.");
-    status.replaceChildren(_("Your session has ended, or this page is gone. Copy what you have typed."), " ", link);
+    link.textContent = words;
+    status.replaceChildren(sentence, " ", link);
     status.hidden = false;
+    return link;
   }
 
   connect();
