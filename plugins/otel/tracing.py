@@ -176,18 +176,21 @@ class Tracer:
         if not (self._is_on and context.is_sampled):
             return
         target = urlsplit(registration.address)
+        is_request = target.scheme in ("http", "https")
         attributes = {
             **_names(delivery.event),
-            "http.request.method": "POST",
-            "server.address": target.hostname or "",
             # Without the query, in which many receivers have a secret.
             "url.full": target._replace(query="", fragment="").geturl(),
-            "http.request.resend_count": attempt.number - 1,
             "hookgw.registration": registration.id,
             "hookgw.label": registration.label,
             "hookgw.delivery": delivery.id,
             "hookgw.outcome": attempt.outcome.value,
         }
+        if is_request:
+            attributes["http.request.method"] = "POST"
+            attributes["http.request.resend_count"] = attempt.number - 1
+        if target.hostname is not None:
+            attributes["server.address"] = target.hostname
         if target.port is not None:
             attributes["server.port"] = target.port
         if attempt.status is not None:
@@ -201,7 +204,8 @@ class Tracer:
                 _attempt_id(context, registration.id, attempt.number),
                 _delivery_id(context, delivery),
                 context.state,
-                f"POST {target.hostname}",
+                # "pull", and "amqp host": what a receiver fetches, or a plugin sends, is no request.
+                f"{'POST' if is_request else target.scheme} {target.hostname or ''}".rstrip(),
                 CLIENT,
                 attempt.at,
                 attempt.at + attempt.duration,

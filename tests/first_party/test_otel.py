@@ -19,9 +19,11 @@ from trio.testing import MockClock
 
 from hookgw import Event, __version__
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver, raw
+from tests.api.conftest import KEY, open_client
 from tests.public.kernel import ConfigError
 from tests.public.plugins import Hooks, LoadedPlugins
 from tests.public.records import new_event_id
+from tests.support.application import create_app
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -39,7 +41,8 @@ async def collector(hookgw_clock: MockClock) -> AsyncIterator[Receiver]:
 @asynccontextmanager
 async def reporting(folder: Path, collector: Receiver, **options: Any) -> AsyncIterator[GatewayKit]:
     block = {"endpoint": f"http://127.0.0.1:{collector.port}", "metrics": False, **options}
-    async with open_kit(folder, settings={"plugins": {"options": {"otel": block}}}) as kit:
+    settings = {"auth": {"global_key": KEY}, "plugins": {"options": {"otel": block}}}
+    async with open_kit(folder, settings=settings) as kit:
         yield kit
         assert kit.plugin_failures == []
 
@@ -160,6 +163,24 @@ async def test_attempts_of_a_delivery_are_in_one_trace_also_after_a_restart(
     assert found[f"deliver {KIND}"].parent_span_id == found[f"accept {KIND}"].span_id
     traces = {request.header("traceparent").split("-")[1] for request in hookgw_receiver.requests}  # type: ignore[union-attr]
     assert traces == {failed.trace_id.hex()}
+
+
+async def test_an_attempt_that_is_no_request_is_not_called_one(tmp_path: Path, collector: Receiver) -> None:
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register("pull:")
+        await accept(kit)
+        async with (
+            trio.open_nursery() as nursery,
+            open_client(create_app(kit.gateway), nursery, apikey=KEY) as client,
+        ):
+            cursor = (await client.post("/delivery/pull/shop", json={})).json()["cursor"]
+            assert (await client.post("/delivery/ack/shop", json={"cursor": cursor})).status_code == 200
+        await kit.settled()
+        await until(kit, lambda: len(spans(collector)) == 3)
+    fetched = attributes(spans(collector)["pull"])
+    assert fetched["url.full"] == "pull:"
+    assert fetched["hookgw.outcome"] == "delivered"
+    assert not fetched.keys() & {"server.address", "http.request.method"}
 
 
 async def test_a_dead_letter_is_an_error(
