@@ -182,6 +182,15 @@ def test_channels_that_take_nothing_are_tried_after_waits_that_double(
     assert clock.refusals == [(now, name) for now in at for name in ("a", "b")]
 
 
+def test_what_no_channel_takes_for_a_day_is_given_up(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="instance_closed", **{"for": "0s"})
+    for now in range(0, 86_400, 900):
+        clock.look(now, [closed("a")], takes=False)
+    assert clock.state.notices
+    clock.look(86_400, [closed("a")], takes=False)
+    assert not clock.state.notices
+
+
 def test_what_a_clock_that_was_ahead_has_stored_holds_nothing_up(
     clockwork: Callable[..., Clockwork],
 ) -> None:
