@@ -71,6 +71,20 @@ async def test_the_first_sync_reads_no_history(homeserver: Homeserver, session: 
     assert homeserver.paths("POST login") == ["login"]
 
 
+async def test_the_homeserver_holds_a_sync_only_while_the_account_is_known_to_be_open(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    """The first sync, and the one after a failure, tell at once. The others would be thousands a minute."""
+    homeserver.sync()
+    homeserver.sync()
+    homeserver.reply(httpx.Response(502))
+    homeserver.sync(message(1))
+    async with running(session):
+        await session.wait_for("MESSAGES_UPSERT")
+        await wait_all_tasks_blocked()
+    assert [one["timeout"] for one in homeserver.syncs] == ["0", "30000", "30000", "0", "30000"]
+
+
 async def test_thousands_of_events_of_one_room_are_stored_in_order_and_in_parts(
     homeserver: Homeserver, session: FakeSession
 ) -> None:
