@@ -82,3 +82,11 @@ def whatsapp_chat_of(number: str, where: str = "number") -> str:
             number=number[:_LONGEST_SHOWN],
         )
     return f"{found[1]}@{_PERSON}"
+
+
+def chat_or_text(number: str) -> str:
+    """Return one name for a chat in all spellings of its number; of another network, the text as it is."""
+    try:
+        return whatsapp_chat_of(number)
+    except Invalid:
+        return number.strip()

@@ -18,7 +18,7 @@ from hookgw.core.registry import Registry
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.units import Duration
+from hookgw.kernel.units import Duration, at_a_glance
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event
 from hookgw.records.instances import Instance
@@ -194,11 +194,11 @@ class QuietWatch(Collaborator):
             return
         if silence <= limit and not rhythm.is_unusual(now):
             return
-        reason = f"No event has come for {_rounded(silence)}"
+        reason = f"No event has come for {at_a_glance(silence)}"
         if silence > limit:
             reason += f" (quietAfter: {Duration(limit)})."
         elif (gap := rhythm.usual_gap(int(now // HOUR))) is not None:
-            reason += f"; at this hour of the week, one comes every {_rounded(gap)}."
+            reason += f"; at this hour of the week, one comes every {at_a_glance(gap)}."
         else:  # the silence is of the hours before, as after a restart
             reason += f"; that is at least {GAPS} times the usual gap of these hours."
         rhythm.quiet_since = now
@@ -249,9 +249,3 @@ class QuietWatch(Collaborator):
         self._has_for_others = trio.Event()
         taken, self._for_others = self._for_others, {}
         return taken
-
-
-def _rounded(seconds: float) -> Duration:
-    """Return a duration that people can read: 2m, not 121.3s."""
-    unit = 1 if seconds < 120 else 60 if seconds < 7200 else 3600
-    return Duration(max(1, int(seconds / unit)) * unit)

@@ -13,10 +13,9 @@ import msgspec
 import trio
 
 from hookgw.connectors.json_values import seconds
-from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of
+from hookgw.connectors.whatsapp_numbers import chat_or_text
 from hookgw.core.long_work import run_in_slices
 from hookgw.deliveries.history import DeliveryHistory
-from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.changes import CHANGES, Changes, read_change
 from hookgw.records.chats import GROUP, HIDDEN, NUMBER, ChatFields, jids_of, plain_jid
@@ -346,7 +345,7 @@ class ChatSearch:
 
     async def known_numbers(self, instance: str, numbers: Sequence[str]) -> list[dict[str, Any]] | None:
         """Return ``{"number", "exists", "jid"}`` of each number; ``None`` if the history lacks one."""
-        people = [plain_jid(_chat_of(number)) for number in numbers]
+        people = [plain_jid(chat_or_text(number)) for number in numbers]
         wanted = set(people)
         found: dict[str, str] = {}
 
@@ -502,14 +501,6 @@ def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact
     if members and not key.fromMe:
         member = Contact(jid=members[0], name=name, picture_url=None, is_group=False, updated_at=at)
         yield members, member
-
-
-def _chat_of(number: str) -> str:
-    """Return a number as a chat of WhatsApp; of another network, as it is."""
-    try:
-        return whatsapp_chat_of(number)
-    except Invalid:
-        return number
 
 
 def _field(item: Any, *names: str) -> str | None:

@@ -13,10 +13,10 @@ from functools import partial
 import structlog
 import trio
 
-from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of
+from hookgw.connectors.whatsapp_numbers import chat_or_text
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Conflict, HookgwError, Invalid, PluginFailed
+from hookgw.kernel.errors import Conflict, HookgwError, PluginFailed
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.messages import MediaMessage, Message
@@ -38,7 +38,7 @@ class ChatLines:
 
     def join(self, session: ConnectorSession, message: Message) -> ChatLinePlace:
         """Join the line of a message's chat. The caller must call the place's ``leave`` at the end."""
-        chat = (session.instance_id, _chat_of(message.number))
+        chat = (session.instance_id, chat_or_text(message.number))
         place = ChatLinePlace(session, message, self._last.get(chat), partial(self._left, chat))
         if place.must_wait:
             self._last[chat] = place
@@ -127,11 +127,3 @@ class ChatLinePlace(Collaborator):
 def _check(is_wanted: Callable[[], bool]) -> None:
     if not is_wanted():
         raise Conflict(NOT_WANTED)
-
-
-def _chat_of(number: str) -> str:
-    """Return one name for a chat in all spellings of its number."""
-    try:
-        return whatsapp_chat_of(number)
-    except Invalid:
-        return number.strip()
