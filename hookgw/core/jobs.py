@@ -503,7 +503,7 @@ class Jobs:
 def _holder(job: Job) -> str:
     if job.parent is not None:
         return _PARTS
-    if job.instance == GLOBAL_INSTANCE and job.actor is not None:
+    if job.instance == GLOBAL_INSTANCE:
         return f"{GLOBAL_INSTANCE} {job.actor.instance} {job.actor.name}"  # nobody's jobs replace another's
     return job.instance
 

@@ -27,7 +27,7 @@ from hookgw.fleet.all_nodes import AllNodes, Question
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import TooManyRequests
 from hookgw.lanes.store_retry import log_refusal, retry_until_readable
-from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
+from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.jobs import Job, JobKind, JobOrder, JobPart
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
@@ -210,7 +210,7 @@ class BulkJobs(Collaborator):
         names = [name for name in self._names(selection) if name > (job.cursor or "")]
         chosen = names[: max(0, min(STEP, MOST_PARTS - len(job.parts)))]
         parts: list[Job] = []
-        with acting_as(job.actor or HOOKGW):
+        with acting_as(job.actor):
             for name in chosen:
                 instance = self._registry.find_instance(name)
                 if instance is not None:

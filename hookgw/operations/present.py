@@ -25,7 +25,7 @@ def present_job(job: Job) -> responses.Job:
         started=rfc3339(job.started),
         finished=write_time(job.finished),
         warning=UNSET if job.warning is None else job.warning,
-        by=UNSET if job.actor is None else who(job.actor),
+        by=who(job.actor),
         parent=job.parent or UNSET,
         instances=UNSET
         if job.instances is None

@@ -117,8 +117,7 @@ class Job(Struct, frozen=True, kw_only=True):
         finished: when it ended; ``null`` while it runs.
         error: why it failed; while it runs, why it is delayed.
         warning: what it has left behind, for example bytes of what was erased.
-        by: who asked for it, such as `key default, dashboard`, or `hookgw` itself; missing for a job that an
-            earlier version began.
+        by: who asked for it, such as `key default, dashboard`, or `hookgw` itself.
         parent: the id of the job over several instances that it is a part of.
         instances: of a job over several instances, how many it is done with, and how many there are.
     """
@@ -134,7 +133,7 @@ class Job(Struct, frozen=True, kw_only=True):
     finished: Time | None
     error: str | None
     warning: str | UnsetType = UNSET
-    by: str | UnsetType = UNSET
+    by: str
     parent: str | UnsetType = UNSET
     instances: JobInstances | UnsetType = UNSET
 

@@ -10,7 +10,7 @@ from hookgw.kernel.language import N_
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.randomness import random_hex
 from hookgw.records.api_keys import Key
-from hookgw.records.audit import Actor
+from hookgw.records.audit import HOOKGW, Actor
 from hookgw.records.event_filters import Condition
 from hookgw.records.selection import DeliverySelection
 
@@ -112,8 +112,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         parts: of a job over several instances, those that run; ``cursor`` is the last instance that has one.
         instances: how many instances a job over several works on; ``None`` for other jobs.
         instances_done: how many of these it is done with.
-        actor: who asked for it; ``None`` of a job of an earlier version. A job over several instances makes
-            its parts on behalf of them.
+        actor: who asked for it. A job over several instances makes its parts on behalf of them.
         caller: whom a limit of jobs counts it for, as the keys of an instance together; ``None`` for nobody.
         is_paused, is_cancelled: what it was asked to. A cancelled job ends with its next step.
         erase: the search texts for the person to be erased; ``None`` once the job has ended.
@@ -141,7 +140,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[JobPart, ...] = ()
     instances: int | None = None
     instances_done: int = 0
-    actor: Actor | None = None
+    actor: Actor = HOOKGW
     caller: str | None = None
     is_paused: bool = False
     is_cancelled: bool = False

@@ -26,7 +26,7 @@ class Attempt(Struct, frozen=True, kw_only=True, rename="camel"):
         error: why the attempt failed.
         answer: the start of the response's body, at most 4 KiB.
         url: what it was sent to, with user and password masked; ``null`` if nothing was to be sent, because a
-            plugin failed or the host was known to be unreachable, and for attempts of earlier versions.
+            plugin failed or the host was known to be unreachable.
         request_head: the first line and the headers of the request, a line each, as they were sent, with the
             values of secret ones masked; only of an attempt that was sent and did not deliver, and not in
             lists.

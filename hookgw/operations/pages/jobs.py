@@ -168,6 +168,5 @@ def _row(job: Job, *, may_order: bool) -> Row:
         done = ngettext("{n} delivery", "{n} deliveries", job.done)
     if job.instances is not None:
         done += ", " + _("{done} of {n} instances", done=job.instances_done, n=job.instances)
-    by = "" if job.actor is None else who(job.actor)
     orders = [(one, _(_ORDERS[one])) for one in orders_for(job)] if may_order else []
-    return Row(job, _(_WORDS[job.kind]), where, path, done, shown_state(job), by, orders)
+    return Row(job, _(_WORDS[job.kind]), where, path, done, shown_state(job), who(job.actor), orders)
