@@ -116,10 +116,13 @@ def without_flush(port: int) -> Iterator[int]:
 
 
 @contextmanager
-def waiting_pooler() -> Iterator[int]:
-    """Run what accepts a client, answers its first query with a notice, and ends with the block.
+def silent_after(*answers: tuple[bytes, bytes]) -> Iterator[int]:
+    """Run what accepts a client, answers its first query with some messages, and says nothing more.
 
     Its client must use ``sslmode=disable``.
+
+    Args:
+        answers: the kind and the content of each message.
     """
 
     def message(kind: bytes, content: bytes) -> bytes:
@@ -134,7 +137,7 @@ def waiting_pooler() -> Iterator[int]:
                 # Authenticated, and ready for a query.
                 client.sendall(message(b"R", bytes(4)) + message(b"Z", b"I"))
                 client.recv(65536)
-                client.sendall(message(b"N", b"SNOTICE\0C00000\0MNo server connection available\0\0"))
+                client.sendall(b"".join(message(*answer) for answer in answers))
                 enough.wait()
 
         threading.Thread(target=serve, daemon=True).start()

@@ -89,13 +89,17 @@ def prepare(
     Raises:
         OperationalError: the server does not answer in time, or accepts no writes.
     """
-    # A pooler answers the log-in by itself, and lets the first statement wait for minutes.
     connection.pgconn.send_query(_BEGIN)
-    if not is_answered(connection, within):
-        raise OperationalError(
-            f"no answer within {within:g} s: a pooler in between may have no free connection to the server"
-        )
-    while (result := connection.pgconn.get_result()) is not None:
+    while True:
+        # A pooler answers the log-in by itself, and lets the first statement wait for minutes. The driver
+        # would wait without end, and let no other thread of the process run meanwhile.
+        if not is_answered(connection, within):
+            raise OperationalError(
+                f"no answer within {within:g} s: a pooler in between may have no free connection to the "
+                "server"
+            )
+        if (result := connection.pgconn.get_result()) is None:
+            break
         if result.status == ExecStatus.FATAL_ERROR:
             error = error_from_result(result)
             raise error if error.sqlstate else OperationalError(str(error))  # libpq's: the connection is lost

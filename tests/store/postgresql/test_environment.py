@@ -14,7 +14,7 @@ from tests.public.kernel import StartError
 from tests.public.postgresql import Server, check_server, open_store
 from tests.public.records import FIRST
 from tests.store.support import delivered, to
-from tests.support.poolers import waiting_pooler
+from tests.support.poolers import silent_after
 from tests.support.postgres import PostgresServer
 
 HOSTILE = {
@@ -92,14 +92,23 @@ def test_a_connection_has_nothing_of_a_poolers_former_client(
     assert found == (0, 0, 0)
 
 
-def test_a_notice_of_a_pooler_is_no_answer() -> None:
-    """By default, pgbouncer 1.25 sends one to a client that waits for a connection to the server for 5 s."""
+@pytest.mark.parametrize(
+    "answer",
+    [
+        # By default, pgbouncer 1.25 sends one to a client that waits for a connection to the server for 5 s.
+        (b"N", b"SNOTICE\0C00000\0MNo server connection available\0\0"),
+        # The answer to one of several statements, and then the way to the server is cut.
+        (b"C", b"DEALLOCATE ALL\0"),
+    ],
+)
+def test_a_server_that_does_not_answer_further_is_not_waited_for(answer: tuple[bytes, bytes]) -> None:
+    """By the driver, no other thread would run meanwhile: nothing of the process."""
     with (
-        waiting_pooler() as port,
+        silent_after(answer) as port,
         closing(psycopg.connect(f"postgresql://127.0.0.1:{port}/x?sslmode=disable")) as connection,
+        pytest.raises(psycopg.OperationalError, match=r"no answer within 0\.2 s"),
     ):
-        connection.pgconn.send_query(b"SELECT 1")
-        assert not environment.is_answered(connection, 0.2)
+        environment.prepare(connection, "x", within=0.2, statement=60, transaction=60, plans="auto")
 
 
 def test_every_setting_of_a_connection_is_tried() -> None:
