@@ -16,7 +16,7 @@ import trio
 from hookgw import HookgwError, PluginGateway
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.language import in_language, usual_language
-from hookgw.kernel.masking import MASK
+from hookgw.kernel.masking import mask_secrets
 
 from .options import ByInstance, Channel, Discord, Email, Ntfy, Options, Slack, Teams, Telegram, Url
 from .texts import text_of, title_of
@@ -78,21 +78,16 @@ async def send(gateway: PluginGateway, channel: Channel, notice: Notice, options
 async def _post(http: httpx.AsyncClient, channel: Channel, title: str, text: str, notice: Notice) -> None:
     url, headers, body = _request(channel, title, text, notice)
     parts = urlsplit(url)
-
-    def hide(said: str) -> str:
-        # The paths of Slack, Teams, Discord and Telegram are secrets, and many servers' pages of errors
-        # show the path.
-        for secret in filter(None, (parts.path.strip("/"), parts.query)):
-            said = said.replace(secret, MASK)
-        return said
-
+    # The paths of Slack, Teams, Discord and Telegram are secrets, and many servers' pages of errors show the
+    # path.
+    secrets = (parts.path.strip("/"), parts.query, getattr(channel, "token", ""))
     try:
         response = await http.post(url, json=body, headers=headers, timeout=TIMEOUT)
     except httpx.HTTPError as error:
-        why = hide(str(error)).rstrip(".")[:300] or type(error).__name__
+        why = mask_secrets(str(error), secrets).rstrip(".")[:300] or type(error).__name__
         raise Refused(f"{parts.hostname} was not reached: {why}.") from error
     if not response.is_success:
-        said = hide(" ".join(response.text.split()))[:200]
+        said = mask_secrets(" ".join(response.text.split()), secrets)[:200]
         raise Refused(f"{parts.hostname} answered {response.status_code}: {said}".rstrip(": "))
 
 

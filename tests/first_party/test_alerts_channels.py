@@ -169,6 +169,24 @@ async def test_a_channel_that_refuses_says_why_without_its_secret(
     assert said == f"it does not take it: 127.0.0.1 was not reached: {why}"
 
 
+@pytest.mark.parametrize(
+    ("keys", "body", "said"),
+    [
+        ({"path": "/services/secret"}, rb'{"path": "\/services\/secret"}', '{"path": "\\/********"}'),
+        ({"path": "/a"}, b"a bad day", "a bad day"),
+        ({"path": "/topic", "type": "ntfy", "token": "tk_secret"}, b"no tk_secret", "no ********"),
+    ],
+    ids=["as PHP quotes it", "a short path", "a token"],
+)
+async def test_what_a_channel_says_has_no_secret_and_all_else(
+    tmp_path: Path, hookgw_receiver: Receiver, keys: dict[str, str], body: bytes, said: str
+) -> None:
+    hookgw_receiver.default = answer(404, body=body)
+    url = hookgw_receiver.url.removesuffix("/") + keys.pop("path")
+    found = await send_test(tmp_path, {"type": "url", "url": url, **keys})
+    assert found == f"it does not take it: 127.0.0.1 answered 404: {said}"
+
+
 async def test_an_instance_of_hookgw(tmp_path: Path) -> None:
     channel = {"type": "instance", "instance": "shop", "to": "5511988887777"}
     async with open_kit(tmp_path, settings={"alerts": {"channels": {"it": channel}}}) as kit:
