@@ -128,10 +128,10 @@ class Exporter:
                 if isinstance(error, httpx.ConnectError) and "delivery.allow_networks" in reason:
                     # That setting would open the address to every registration.
                     hint = {"fix": f'To allow it for this plugin alone, add "{self._server}" to its servers.'}
-                elif isinstance(error, httpx.RemoteProtocolError) and "HTTP/2" in reason:
-                    hint = {
-                        "fix": "Use the collector's port for OTLP over HTTP, usually 4318. 4317 is for gRPC."
-                    }
+                elif "HTTP/2 alone" in reason:
+                    # Over TLS, a server of gRPC closes the connection without a word, as others may do.
+                    fix = "If this is the port for gRPC (4317), use the one for OTLP over HTTP, usually 4318."
+                    hint = {"fix": fix}
             else:
                 if response.is_success:
                     if problem := problem_in(response.content, of_traces=signal == "traces"):

@@ -111,7 +111,8 @@ async def test_one_trace_from_the_producer_to_the_receiver(
     assert request.header("traceparent") == f"00-{TRACE}-{attempt.span_id.hex()}-01"
     assert request.header("tracestate") == "vendor=1"
     assert attributes(accepted)["messaging.message.id"] == event.id
-    assert attributes(delivered)["hookgw.registration"] == registration.id
+    of_delivery = attributes(delivered)
+    assert (of_delivery["hookgw.registration"], of_delivery["hookgw.label"]) == (registration.id, "default")
     assert attributes(attempt) == {
         "messaging.system": "hookgw",
         "messaging.destination.name": KIND,
@@ -370,7 +371,7 @@ async def test_the_port_for_grpc_is_named(
             await accept(kit)
             await until(kit, lambda: any("fix" in entry for entry in logs))
     fixes = {entry["fix"] for entry in logs if "fix" in entry}
-    assert fixes == {"Use the collector's port for OTLP over HTTP, usually 4318. 4317 is for gRPC."}
+    assert fixes == {"If this is the port for gRPC (4317), use the one for OTLP over HTTP, usually 4318."}
 
 
 async def test_what_the_collector_refuses_is_not_repeated(
