@@ -311,7 +311,11 @@ async def open_tls(
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = f"The certificate of {target.place} was refused: {cause.verify_message.rstrip('.')}."
             if cause.verify_code in _UNKNOWN_AUTHORITY:
-                reason += " To trust a private authority, set tls.ca of the registration."
+                # Requests of plugins and connectors belong to no registration.
+                reason += (
+                    " To trust a private authority, set tls.ca of the registration, "
+                    "or delivery.ca_file for all requests."
+                )
             elif cause.verify_code in _OTHER_NAME:
                 reason += " If its certificate is for another name, set tls.serverName of the registration."
         elif isinstance(cause, ssl.SSLEOFError | OSError) and not isinstance(cause, ssl.SSLError):
