@@ -16,7 +16,7 @@ from hookgw.site.formats import time_element
 
 from .options import On, check_rule, read_rule
 from .service import RULES, Alerts, state_of
-from .texts import describe, in_words
+from .texts import describe
 
 MOST_RULES = 100
 
@@ -58,7 +58,7 @@ class Page:
             (
                 (
                     ", ".join(rule.kinds),
-                    in_words(rule.wait),
+                    str(rule.wait),
                     ", ".join(rule.instances) or _("all"),
                     " ".join(f"{name}={value}" for name, value in rule.tags.items()) or _("any"),
                     _("not in use: {reason}", reason=reason) if reason else ", ".join(rule.to),

@@ -17,7 +17,6 @@ from hookgw.records.registrations import GLOBAL_INSTANCE
 
 from .channels import Refused, send
 from .options import Rule, check_rule, read_options, read_rule
-from .texts import in_words
 from .watch import Line, Notice, State, advance, failed, lost_nodes
 
 LOOK_EVERY = 15.0
@@ -280,7 +279,7 @@ def _dead_letters(rule: Rule, records: dict[str, Any], now: float) -> list[Probl
     return [
         Problem(
             ProblemKind.DEAD_LETTERS,
-            f"{count:,} deliveries became dead letters within {in_words(rule.within)}.",
+            f"{count:,} deliveries became dead letters within {rule.within}.",
             instance=instance,
             label=label,
         )

@@ -91,11 +91,3 @@ def _name(line: Line) -> str:
 
 def _time(at: float, options: Options) -> str:
     return options.local(at).strftime("%Y-%m-%d %H:%M %Z").rstrip()
-
-
-def in_words(seconds: float) -> str:
-    """Return a duration as the configuration has it."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s"
