@@ -18,7 +18,6 @@ from hookgw.store import (
     EventQuery,
     EventReport,
     History,
-    Tally,
 )
 
 MOST_READS = 2
@@ -91,10 +90,6 @@ class DeliveryHistory:
                 id=event_id[:64],
             )
         return report
-
-    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        async with self._turn(instance, without_global):
-            return await self._store.tally(instance, since=since, without_global=without_global)
 
     async def newest(self, instances: Collection[str]) -> dict[str, float]:
         """Return when each instance's newest event was accepted."""

@@ -19,6 +19,7 @@ from hookgw.records.figures import (
     GATEWAY,
     FigureCounts,
     FigurePoint,
+    Figures,
     FigureSeries,
     Holder,
     Span,
@@ -138,6 +139,10 @@ class FigureService(Collaborator):
         return await self._series(
             [Holder("instance", name) for name in instances], span, self._own(instances)
         )
+
+    async def day_of(self, instances: Collection[str]) -> Figures:
+        """Return what instances and their own webhooks had in 24 hours, in all."""
+        return (await self._series([Holder("instance", name) for name in instances], Span.DAY, ())).total
 
     async def of_webhook(self, registration_id: str, span: Span) -> FigureSeries:
         return await self._series([Holder("webhook", registration_id)], span, [registration_id])

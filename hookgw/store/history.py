@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol
+from typing import ClassVar, Generic, NamedTuple, Protocol
 
 import trio
 
@@ -32,9 +32,6 @@ from hookgw.store.records import (
     DeliveryQuery,
     DeliveryReport,
     DeliverySummary,
-    MinuteTally,
-    Tally,
-    micros,
 )
 
 # Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
@@ -75,18 +72,6 @@ class HistoryStatements(PayloadStatements[C_contra], Protocol[C_contra, Tx_contr
     ) -> tuple[str, bytes] | None: ...
 
     def instances_of_event(self, connection: C_contra, event_id: str, most: int) -> list[str]: ...
-
-    def tally(self, connection: C_contra, instance: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Count an instance's deliveries, from the newest on.
-
-        Args:
-            given: the most ``rows``, only those with numbers below ``before``, and of events since ``since``
-                in microseconds; ``without_global`` and the ``event`` that is counted already.
-
-        Returns:
-            The number of deliveries that were looked at, the lowest number and time among them, the lowest
-            event among the counted deliveries, and for each minute its number and the counts of a tally.
-        """
 
     def newest(self, connection: C_contra, instances: Collection[str]) -> dict[str, float]: ...
 
@@ -216,23 +201,6 @@ class SteppedHistory(ABC, Generic[C, Tx]):
             if trio.current_time() >= deadline:
                 return DeliveryPage(found, f"dlv_{before}")
             rows = searches.next_rows(rows, seconds)
-
-    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        found: dict[int, MinuteTally] = {}
-        given = {"since": micros(since), "without_global": without_global, "rows": searches.TALLY_ROWS}
-        given |= {"before": searches.LAST, "event": searches.LAST}
-        is_complete = False
-        for _ in range(0, searches.TALLY_MOST, searches.TALLY_ROWS):
-            count = partial(self._sql.tally, instance=instance, given=given)
-            looked_at, last, oldest, event, minutes = await self._lists.run(count)
-            for minute, *counts in minutes:
-                former = found.get(minute, MinuteTally(minute * 60.0, 0, 0, 0))
-                found[minute] = MinuteTally(former.at, *map(sum, zip(former[1:], counts, strict=True)))
-            is_complete = looked_at < searches.TALLY_ROWS or oldest < given["since"]
-            if is_complete:
-                break
-            given |= {"before": last, "event": given["event"] if event is None else event}
-        return Tally([found[minute] for minute in sorted(found)], is_complete=is_complete)
 
     async def enforce_retention(
         self,

@@ -177,33 +177,6 @@ class DeliveryPage(msgspec.Struct, frozen=True):
     cursor: str | None = None
 
 
-class MinuteTally(NamedTuple):
-    """What became of the events that an instance accepted in a minute.
-
-    Attributes:
-        at: the beginning of the minute.
-        events: those with deliveries.
-        delivered, dead: their deliveries in these states now.
-    """
-
-    at: float
-    events: int
-    delivered: int
-    dead: int
-
-
-class Tally(msgspec.Struct, frozen=True):
-    """What became of an instance's newest events.
-
-    Attributes:
-        minutes: in the order of time; without those in which nothing happened.
-        is_complete: ``False`` if there were more than is quickly counted.
-    """
-
-    minutes: list[MinuteTally]
-    is_complete: bool = True
-
-
 class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which events of the log to list. What is ``None``, or empty, does not filter.
 

@@ -32,10 +32,6 @@ EVENT_BYTES = 256 * 1024
 MOST_ATTEMPTS = 1_000
 """The most attempts in a report, the newest ones."""
 
-TALLY_ROWS = 2_000
-"""Deliveries that one turn of the reader looks at: about 10 ms."""
-TALLY_MOST = 50_000
-"""Deliveries that all turns look at, the newest ones."""
 LAST = 2**63 - 1
 """Behind every number."""
 

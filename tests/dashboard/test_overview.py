@@ -162,8 +162,7 @@ async def test_a_tenant_sees_the_figures_of_its_instance(visitor: Browser, gatew
 async def test_a_tenants_figures_may_be_too_many_to_count(
     visitor: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.store.searches.TALLY_MOST", 1)
-    monkeypatch.setattr("hookgw.store.searches.TALLY_ROWS", 1)
+    monkeypatch.setattr("hookgw.operations.pages.overview.MOST_ADDED", 0)
     await gateway.instances.create("mine", token="key-of-mine")
     await set_webhook(gateway, "mine")
     await emit(gateway, "mine")

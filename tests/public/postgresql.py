@@ -11,6 +11,7 @@ from hookgw.store.postgresql.environment import *
 from hookgw.store.postgresql.erase import *
 from hookgw.store.postgresql.feed import *
 from hookgw.store.postgresql.held import *
+from hookgw.store.postgresql.history import newest as newest
 from hookgw.store.postgresql.moments import *
 from hookgw.store.postgresql.nodes import FENCE as FENCE
 from hookgw.store.postgresql.nodes import Nodes as Nodes
@@ -22,7 +23,6 @@ from hookgw.store.postgresql.schema import *
 from hookgw.store.postgresql.shelves import PostgresqlTable as PostgresqlTable
 from hookgw.store.postgresql.store import PostgresqlStore as PostgresqlStore
 from hookgw.store.postgresql.store import open_store as open_store
-from hookgw.store.postgresql.tally import newest as newest
 from hookgw.store.postgresql.transaction import *
 from hookgw.store.postgresql.writer import *
 

@@ -9,6 +9,7 @@ from hookgw.store.sqlite.database import *
 from hookgw.store.sqlite.dead_letters import find_pending as find_pending
 from hookgw.store.sqlite.erase import *
 from hookgw.store.sqlite.file_watch import *
+from hookgw.store.sqlite.history import newest as newest
 from hookgw.store.sqlite.maintenance import *
 from hookgw.store.sqlite.name_ids import *
 from hookgw.store.sqlite.name_pruning import *
@@ -21,6 +22,5 @@ from hookgw.store.sqlite.schema import *
 from hookgw.store.sqlite.settle import *
 from hookgw.store.sqlite.shelves import SqliteTable as SqliteTable
 from hookgw.store.sqlite.store import SqliteStore as SqliteStore
-from hookgw.store.sqlite.tally import newest as newest
 from hookgw.store.sqlite.transaction import *
 from hookgw.store.sqlite.writer import *

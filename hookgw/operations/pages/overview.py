@@ -14,7 +14,8 @@ from hookgw.core.access import names_within
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.language import gettext as _
-from hookgw.operations.activity import Counts, sum_of
+from hookgw.operations.activity import Counts
+from hookgw.operations.figures import MOST_ADDED
 from hookgw.operations.pages.tour import TourPage
 from hookgw.operations.views import MOST_GROUPED
 from hookgw.records.api_keys import Principal, Right
@@ -60,9 +61,6 @@ _REPAIRED = {
     Repair.ENABLE: "backfilling_all",
     Repair.CONNECT: "connecting",
 }
-MOST_COUNTED = 100
-"""Instances whose deliveries are counted for a key that does not reach everything: each takes a search."""
-_DAY = 86_400
 
 
 class ShownProblem(NamedTuple):
@@ -113,7 +111,7 @@ class ShownGroup(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """The figures of the last day; ``is_complete`` unless only the newest deliveries were counted."""
+    """The figures of the last day; ``is_complete`` unless only some instances were counted."""
 
     day: Counts
     is_complete: bool = True
@@ -305,14 +303,9 @@ class OverviewPage(Page):
         return self._site.back("/", "unmuted")
 
     async def _figures_of(self, names: Sequence[str]) -> Figures:
-        """Count the deliveries of instances from the history: the counters are the gateway's."""
-        history, since = self._gateway.history, self._gateway.clock.steady() - _DAY
-        total, is_complete = Counts(), len(names) <= MOST_COUNTED
-        for name in names[:MOST_COUNTED]:
-            day = await history.tally(name, since=since, without_global=True)
-            is_complete = is_complete and day.is_complete
-            total = sum_of((total, *(Counts(*one[1:]) for one in day.minutes)))
-        return Figures(total, is_complete)
+        """Read the figures of instances: the counters are the gateway's."""
+        day = await self._gateway.figures.day_of(names[:MOST_ADDED])
+        return Figures(Counts(day.accepted, day.delivered, day.dead), len(names) <= MOST_ADDED)
 
     async def _charts(self, principal: Principal) -> str:
         """Return the charts of what a key reaches; empty if that is nothing yet, or too much to add up."""

@@ -8,7 +8,7 @@ go through the deliveries of all instances when it believes that most of them ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,10 +32,8 @@ from hookgw.store.postgresql.lookups import count_rows, instance_number, one_row
 from hookgw.store.postgresql.removal import Removed, remove
 from hookgw.store.postgresql.selection import DIALECT, IS_LISTED
 from hookgw.store.postgresql.selection import look_at_payloads as look_at_payloads
-from hookgw.store.postgresql.tally import newest as newest
-from hookgw.store.postgresql.tally import tally as tally
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import DeliveryQuery, DeliveryReport, DeliverySummary, micros
+from hookgw.store.records import DeliveryQuery, DeliveryReport, DeliverySummary, micros, seconds
 
 _SUMMARY = """d.seq, e.id, d.kind, i.name, e.time, d.registration, d.lane, d.state, d.reason,
     d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
@@ -118,6 +116,11 @@ _FORGET_BEGINS = """DELETE FROM log_begins b WHERE instance <> 0
 MEASURED_ROWS = 200_000
 # The history is measured for at most this part of the time: it means to go through an index of all of it.
 MEASURED_PART = 0.01
+_NEWEST = """SELECT i.name, (
+        SELECT d.accepted_at FROM deliveries d
+        WHERE (d.instance, d.seq) < (i.number, %s) AND d.instance >= i.number
+        ORDER BY d.instance DESC, d.seq DESC LIMIT 1)
+    FROM instance_numbers i WHERE i.name = ANY(%s)"""
 
 
 def search_deliveries(
@@ -217,6 +220,11 @@ def summaries(connection: Connection, seqs: Sequence[int]) -> list[DeliverySumma
 
 def _row(line: tuple[Any, ...]) -> DeliveryRow:
     return msgspec.convert(line, DeliveryRow)
+
+
+def newest(connection: Connection, instances: Collection[str]) -> dict[str, float]:
+    rows = connection.execute(_NEWEST, (searches.LAST, [sought(name) for name in instances])).fetchall()
+    return {name: seconds(at) for name, at in rows if at is not None}
 
 
 def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:

@@ -14,7 +14,6 @@ from hookgw.store.records import (
     EventPage,
     EventQuery,
     EventReport,
-    Tally,
 )
 
 
@@ -63,9 +62,6 @@ class History(Protocol):
 
         They have no backlog that bounds them, so a flood of them must not wait for its turn.
         """
-
-    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        """Count an instance's deliveries by minute, of events accepted since a time; a bounded search."""
 
     async def newest(self, instances: Collection[str]) -> dict[str, float]:
         """Return when the newest event with a delivery of each instance was accepted, by the instance's name.

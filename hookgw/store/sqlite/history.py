@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -14,7 +14,7 @@ from hookgw.store import searches
 from hookgw.store.history import Pruned, SteppedHistory
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary_of
 from hookgw.store.holdings import SAMPLED, Oldest, Part
-from hookgw.store.records import DeliveryQuery, DeliveryReport, micros
+from hookgw.store.records import DeliveryQuery, DeliveryReport, micros, seconds
 from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.event_ids import forget_found as forget_found
 from hookgw.store.sqlite.event_ids import forget_ids as forget_ids
@@ -27,8 +27,6 @@ from hookgw.store.sqlite.name_pruning import NamePruning
 from hookgw.store.sqlite.selection import DIALECT, IS_LISTED
 from hookgw.store.sqlite.selection import look_at_payloads as look_at_payloads
 from hookgw.store.sqlite.settle import remove
-from hookgw.store.sqlite.tally import newest as newest
-from hookgw.store.sqlite.tally import tally as tally
 from hookgw.store.sqlite.transaction import Transaction
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
@@ -131,6 +129,11 @@ _parts_of = msgspec.json.Decoder(list[Part]).decode
 _oldest_of = msgspec.json.Decoder(list[Oldest]).decode
 _row_of = msgspec.json.Decoder(DeliveryRow).decode
 delivery_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
+_NEWEST = """SELECT json_group_object(substr(name, 2), at) FROM (
+    SELECT value AS name, (
+        SELECT accepted_at FROM deliveries INDEXED BY history
+        WHERE instance = (SELECT number FROM names WHERE name = value) ORDER BY seq DESC LIMIT 1
+    ) AS at FROM json_each(?)) WHERE at IS NOT NULL"""
 
 
 def search_deliveries(
@@ -209,6 +212,12 @@ def instances_of_event(connection: sqlite3.Connection, event_id: str, most: int)
 def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
     row = connection.execute(_ATTEMPTS, (seq, 1)).fetchone()
     return None if row is None else attempt_of(*row)
+
+
+def newest(connection: sqlite3.Connection, instances: Collection[str]) -> dict[str, float]:
+    names = json.dumps([of_instance(name) for name in instances])
+    found = json.loads(connection.execute(_NEWEST, (names,)).fetchone()[0])
+    return {name: seconds(at) for name, at in found.items()}
 
 
 def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:

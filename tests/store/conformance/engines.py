@@ -93,11 +93,6 @@ class Engine:
         self._monkeypatch.setattr(audit_entries, "ROWS", rows)
         self._monkeypatch.setattr(audit_entries, "LIST_SECONDS", 0)
 
-    def set_tally_part(self, rows: int, *, most: int = 20_000) -> None:
-        """Count so many deliveries at a time, and so many at most in all."""
-        self._monkeypatch.setattr(searches, "TALLY_ROWS", rows)
-        self._monkeypatch.setattr(searches, "TALLY_MOST", most)
-
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.process))
 

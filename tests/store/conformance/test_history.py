@@ -52,23 +52,6 @@ async def seqs(store: Store) -> list[int]:
     return seqs
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 1000])
-async def test_a_tally_counts_by_minute(engine: Engine, store: Store, seqs: list[int], rows: int) -> None:
-    engine.set_tally_part(rows)
-    # Of the configuration, and beside another registration's delivery of the same event.
-    await store.append([Append(event("e6"), (("global_1", "global_1:0"), ("reg_1", LANE)))])
-    found = await store.tally("shop", since=0)
-    assert found.is_complete
-    last = found.minutes[-1]
-    assert last.at % 60 == 0
-    assert sum(one.events for one in found.minutes) == 6
-    assert [sum(one) for one in zip(*(one[2:] for one in found.minutes), strict=True)] == [1, 1]
-    accepted = (await store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries[0].accepted_at
-    assert last.at <= accepted < last.at + 60
-    assert (await store.tally("shop", since=accepted + 1)).minutes == []
-    assert (await store.tally("nobody", since=0)).minutes == []
-
-
 async def test_a_delivery_and_its_attempts_are_of_one_moment(
     store: Store, seqs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,22 +77,6 @@ async def test_a_delivery_and_its_attempts_are_of_one_moment(
     (found,) = reports
     assert found is not None
     assert (found.summary.attempts, found.attempts) == (0, ())
-
-
-async def test_a_tally_ends_after_so_many(engine: Engine, store: Store, seqs: list[int]) -> None:
-    engine.set_tally_part(2, most=4)
-    found = await store.tally("shop", since=0)
-    assert not found.is_complete
-    assert sum(one.events for one in found.minutes) == 4
-
-
-async def test_a_tally_without_what_is_the_operators(store: Store) -> None:
-    await store.append([Append(event("e1"), (("global_1", "global_1:0"),)), *to("e2")])
-    counts = [
-        sum(one.events for one in (await store.tally("shop", since=0, without_global=hidden)).minutes)
-        for hidden in (False, True)
-    ]
-    assert counts == [2, 1]
 
 
 async def test_the_newest_event_of_each_instance(store: Store, seqs: list[int]) -> None:

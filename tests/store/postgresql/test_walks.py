@@ -11,7 +11,6 @@ from hookgw.store import searches
 from hookgw.store.log import LogSearch, Sought
 from hookgw.store.postgresql import dead_letters, event_ids, history, log
 from hookgw.store.postgresql.repartition import repartition
-from hookgw.store.postgresql.tally import tally
 from tests.public.postgresql import (
     BEGIN,
     LanePlace,
@@ -30,7 +29,6 @@ ROWS = 3_000
 NOW = Moment(ROWS, 0, 2, 2, ())
 BOUNDS = Bounds(9, NOW, 9, 20)
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)
-TALLY = {"since": 0, "without_global": True, "rows": 20, "before": searches.LAST, "event": searches.LAST}
 
 
 def log_search(**query: Any) -> LogSearch:
@@ -109,7 +107,6 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
         lambda c: log.search_entries(c, log_search(instance=None, among=("shop", "other"))),
     ),
     "events for the index of the log": ("log_order", lambda c: log.read_unindexed(c, 20, 2**20)),
-    "tally": ("history", lambda c: tally(c, "shop", TALLY)),
     "newest": ("history", lambda c: newest(c, ["shop", "other"])),
     "cancellation": (
         "undelivered",

@@ -14,7 +14,6 @@ from hookgw.store import searches
 from hookgw.store.sqlite import audit, dead_letters, event_ids, history, log, name_pruning, outbox
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.settle import settle
-from hookgw.store.sqlite.tally import tally
 from tests.public.records import DeliverySelection, KnownDelivery, LaneRule, Ordering
 from tests.public.sqlite import (
     NameIds,
@@ -45,7 +44,6 @@ from tests.public.store import (
 )
 from tests.store.support import AT, delivered
 
-TALLY = {"since": 0, "without_global": True, "rows": 20, "before": searches.LAST, "event": searches.LAST}
 NINE = {"before": 9, "rows": 9, "wanted": 9}
 RULE = LaneRule("reg", 1, Ordering.URL, 1)
 TABLES = {"audit", "events", "log", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
@@ -141,7 +139,6 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "list of what finished long ago": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", finished_since=0.0), NINE
     ),
-    "tally": lambda c: tally(c, "shop", TALLY),
     "newest": lambda c: newest(c, ["shop"]),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
