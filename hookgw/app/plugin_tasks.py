@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
+import structlog
 import trio
 from msgspec.structs import replace
 
@@ -15,6 +16,11 @@ from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins.supervise import restart_on_failure
 from hookgw.records.audit import Actor, ActorKind
 from hookgw.records.shards import shard_of
+
+LEAVE_WITHIN = 5.0
+"""Seconds for which shards wait for the tasks of plugins before they go to another node."""
+
+logger = structlog.get_logger("hookgw.fleet")
 
 
 class PluginTasks:
@@ -92,14 +98,25 @@ class PluginTasks:
             running.resumed.set()
 
     async def leave(self, shards: Collection[int]) -> None:
-        """Cancel the tasks of these shards that run on one node, and wait until they have ended."""
+        """Cancel the tasks of these shards that run on one node; wait until they have ended, but not long."""
         left = [plugin for plugin in self._held if shard_of(plugin) in shards]
         self._held.difference_update(left)
-        ending = [running for plugin in left if (running := self._running.pop(plugin, None)) is not None]
-        for running in ending:
+        ending = {
+            plugin: running for plugin in left if (running := self._running.pop(plugin, None)) is not None
+        }
+        for running in ending.values():
             running.scope.cancel()
-        for running in ending:
-            await running.ended.wait()
+        with trio.move_on_after(LEAVE_WITHIN):
+            for running in ending.values():
+                await running.ended.wait()
+        # Such as one that waits for a thread. The accounts of its shards must not wait for it.
+        for plugin, running in ending.items():
+            if not running.ended.is_set():
+                logger.warning(
+                    "a plugin did not end: its task may run on two nodes",
+                    plugin=plugin,
+                    hook="hookgw_run_on_one_node",
+                )
 
     async def stop(self) -> None:
         """Cancel all, and wait until they have ended: a plugin may send what it has collected."""

@@ -7,12 +7,14 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from hookgw.app.plugin_tasks import PluginTasks
 from hookgw.core.open import Core
 from hookgw.instances.open import Instances
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.lanes.held_shards import UNKNOWN
 from hookgw.records.fleet import FleetView
 from hookgw.records.jobs import Job
@@ -83,21 +85,36 @@ class ShardWork:
     def _is_gone(self, lane: str) -> bool:
         return self._registry.registration(registration_of(lane)) is None
 
-    async def release(self, shards: Collection[int]) -> None:
+    async def release(
+        self, shards: Collection[int], released: Callable[[set[int]], Awaitable[None]] | None = None
+    ) -> None:
         self._node.drop(shards)
         await self._plugins.leave(shards)
-        names = [one.name for one in self._registry.instances() if shard_of(one.name) in shards]
+        names = _by_shard((shard_of(one.name), one.name) for one in self._registry.instances())
         await self._coverage.store()
-        await self._connectors.leave(names)
+        await self._connectors.leave([name for shard in shards for name in names[shard]])
         await self._jobs.leave(partial(_concerns, shards))
-        moved = [one.id for one in self._registrations(shards)]
-        await self._pending.leave(moved)
-        await self._dispatcher.release(shards)
-        self._auto_disable.leave(moved)
-        for name in names:
-            self._states.leave(name)
-        await self._quiet.leave(names)
-        await self._store.flush()
+        known = self._registry.registrations()
+        moved = _by_shard((shard_of_registration(one), one.id) for one in known)
+        await self._pending.leave([id_ for shard in shards for id_ in moved[shard]])
+        refusals: list[StorageUnavailable] = []
+
+        async def lanes_ended(ended: set[int]) -> None:
+            self._auto_disable.leave([id_ for shard in ended for id_ in moved[shard]])
+            left = [name for shard in ended for name in names[shard]]
+            for name in left:
+                self._states.leave(name)
+            try:
+                await self._quiet.leave(left)
+                await self._store.flush()
+                if released is not None:
+                    await released(ended)
+            except StorageUnavailable as error:
+                refusals.append(error)  # the other lanes must end all the same
+
+        await self._dispatcher.release(shards, lanes_ended)
+        if refusals:
+            raise refusals[0]
 
     def read_again(self, registration_id: str) -> None:
         """Let the lanes of a registration, if they are here, read the outbox again: it has less."""
@@ -125,3 +142,10 @@ class ShardWork:
 
 def _concerns(shards: Collection[int], job: Job) -> bool:
     return shard_of(job.instance) in shards
+
+
+def _by_shard(pairs: Iterable[tuple[int, str]]) -> Mapping[int, list[str]]:
+    found = defaultdict[int, list[str]](list)
+    for shard, name in pairs:
+        found[shard].append(name)
+    return found

@@ -77,14 +77,19 @@ class Work(Protocol):
         It calls :meth:`ThisNode.hold` when it has read what a former holder has left.
         """
 
-    async def release(self, shards: Collection[int]) -> None:
+    async def release(
+        self, shards: Collection[int], released: Callable[[set[int]], Awaitable[None]] | None = None
+    ) -> None:
         """Stop working on shards, and return once everything of it is on disk, or refused.
 
         It calls :meth:`ThisNode.drop` first. Shards that were not acquired, or not all of them, may be given.
+
+        Args:
+            released: called with those of which everything is on disk, as soon as there are some.
         """
 
     def busy(self) -> Collection[int]:
-        """Return the shards that a release would have to wait for now."""
+        """Return the shards for which a release would have to wait now."""
 
     def suspend(self) -> None:
         """Begin nothing until :meth:`unsuspend`."""

@@ -385,11 +385,9 @@ class FleetNode(ThisNode):
                 # task: an attempt in flight may take long.
                 giving = sorted(mine, key=lambda shard: (shard in self._held, shard in busy, -shard))
                 giving = giving[: len(mine) - target]
-                for group in (set(giving) - set(busy), set(giving) & set(busy)):
-                    if group:
-                        self._giving |= group
-                        self._held -= group
-                        nursery.start_soon(self._give, work, self.generation, group)
+                self._giving |= set(giving)
+                self._held -= set(giving)
+                nursery.start_soon(self._give, work, self.generation, set(giving))
             return
         has_dead = any(node.heartbeat_age >= DEAD_AFTER for node in view.nodes)
         if has_dead and trio.current_time() < self._judges_from:
@@ -420,15 +418,22 @@ class FleetNode(ThisNode):
             raise
 
     async def _give(self, work: Work, generation: int, shards: set[int]) -> None:
-        try:
-            await work.release(shards)
+        async def give(released: set[int]) -> None:
             if generation == self.generation and not self._is_lost:
-                await self._members.give(shards)
-                logger.info("shards given", node=self.name, given=len(shards), held=len(self._held))
+                await self._members.give(released)
+                logger.info("shards given", node=self.name, given=len(released), held=len(self._held))
+                end(released)
+
+        def end(ended: set[int]) -> None:
+            self._giving -= ended
+            shards.difference_update(ended)
+            self._given.unpark_all()
+            self.nudge()
+
+        try:
+            await work.release(shards, give)
         except StorageUnavailable as error:
             # They are this node's still, and are given, or taken up again, after a later heartbeat.
             logger.warning("no shards are given", node=self.name, reason=str(error))
         finally:
-            self._giving -= shards
-            self._given.unpark_all()
-            self.nudge()
+            end(set(shards))

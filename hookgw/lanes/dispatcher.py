@@ -336,28 +336,42 @@ class Dispatcher:
             found.setdefault(key, 1)
         self.start(found.items())
 
-    async def release(self, shards: Collection[int]) -> None:
+    async def release(
+        self, shards: Collection[int], released: Callable[[set[int]], Awaitable[None]] | None = None
+    ) -> None:
         """Stop delivering these shards.
 
         Attempts in flight end as usual. Return once no lane of the shards is left; their settlements may not
         be on disk yet.
+
+        Args:
+            released: called with the shards of which no lane is left, as soon as there are some: a receiver
+                that is slow holds up its own shard alone.
         """
         self._shards.drop(shards)
-        shard_of_lane, gone = self._shards.shard_of_lane, set(shards)
-        ending = {key for key in self._lanes if shard_of_lane(key) in gone}
+        shard_of_lane, left = self._shards.shard_of_lane, set(shards)
+        ending = {key: shard for key in self._lanes if (shard := shard_of_lane(key)) in left}
         for key in ending:
             self._lanes[key].stop()
-        while not ending.isdisjoint(self._lanes):
-            await self._lane_endings.park()
-        for registration in [one for one in self._barriers if shard_of_lane(one) in gone]:
-            del self._barriers[registration]
-        # A retired lane's memory of its order is wrong once another node has worked on it.
-        retired = self._retired.forget([key for key in self._retired.lanes() if shard_of_lane(key) in gone])
-        for key in retired:
-            self._forget(key)
-        if self._running is not None:
+        while left:
+            gone = left - {shard for key, shard in ending.items() if key in self._lanes}
+            if not gone:
+                await self._lane_endings.park()
+                continue
+            left -= gone
+            for registration in [one for one in self._barriers if shard_of_lane(one) in gone]:
+                del self._barriers[registration]
+            # A retired lane's memory of its order is wrong once another node has worked on it.
+            retired = self._retired.forget(
+                [key for key in self._retired.lanes() if shard_of_lane(key) in gone]
+            )
             for key in retired:
-                await self._running[0].monitor.lane_changed(key, LaneState.IDLE)
+                self._forget(key)
+            if self._running is not None:
+                for key in retired:
+                    await self._running[0].monitor.lane_changed(key, LaneState.IDLE)
+            if released is not None:
+                await released(gone)
 
     def busy_shards(self) -> set[int]:
         return {self._shards.shard_of_lane(key) for key, lane in self._lanes.items() if lane.is_in_flight}

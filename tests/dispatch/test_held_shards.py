@@ -119,7 +119,7 @@ async def test_a_release_waits_for_attempts_in_flight_and_begins_no_more() -> No
 
 
 async def test_of_two_releases_each_ends_with_its_own_lanes() -> None:
-    """A node that stops gives shards in two groups: those with attempts in flight, and the others."""
+    """A node that lost its place releases all shards, while it gives some."""
     world = World()
     ended: dict[int, float] = {}
 
@@ -140,6 +140,28 @@ async def test_of_two_releases_each_ends_with_its_own_lanes() -> None:
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(release, THEIRS)
     assert ended == {OURS: 5.0, THEIRS: 6.0}
+
+
+async def test_a_shard_is_released_as_soon_as_its_own_lanes_have_ended() -> None:
+    """A slow receiver held up all shards that are given with its own."""
+    world = World()
+    ended: list[tuple[set[int], float]] = []
+    idle = next(shard for shard in range(SHARDS) if shard not in (OURS, THEIRS))
+
+    async def released(shards: set[int]) -> None:
+        await trio.lowlevel.checkpoint()
+        ended.append((shards, trio.current_time() - began))
+
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        await dispatcher.acquire({OURS, THEIRS, idle}, lambda: now(world))
+        began = trio.current_time()
+        world.sender.takes = 5.0
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
+        await trio.sleep(1)
+        await dispatcher.release({OURS, THEIRS, idle}, released)
+    assert ended == [({idle}, 2.0), ({OURS}, 5.0), ({THEIRS}, 6.0)]
 
 
 async def test_a_shard_that_comes_back_is_read_from_the_start() -> None:

@@ -173,7 +173,7 @@ async def test_no_emit_is_refused_for_a_second(
 async def test_no_stop_takes_longer_than_the_attempts_in_flight(
     postgres: PostgresServer, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A node hands its shards over in two groups, and again while it still takes some: any may be slow."""
+    """A node hands its shards over as attempts end, and again while it still takes some: any may be slow."""
     chance = random.Random(3)
     took: list[float] = []
     async with (

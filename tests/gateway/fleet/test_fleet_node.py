@@ -2,8 +2,9 @@
 
 import math
 import random
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import groupby
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -144,8 +145,8 @@ class Node:
         self.is_suspended = False
         self.reading_takes = 0.0
         self.starting_takes = 0.01
-        self.stopping_takes = 0.0
-        self.in_flight: set[int] = set()
+        # Seconds for which attempts of a shard go on.
+        self.in_flight: dict[int, float] = {}
         self.acquired: list[float] = []
 
     async def acquire(self, shards: Collection[int]) -> None:
@@ -154,11 +155,25 @@ class Node:
         self.works_on |= set(shards)
         self.acquired.append(trio.current_time())
 
-    async def release(self, shards: Collection[int]) -> None:
+    async def release(
+        self, shards: Collection[int], released: Callable[[set[int]], Awaitable[None]] | None = None
+    ) -> None:
         self.this.drop(shards)
-        if self.in_flight & set(shards):
-            await trio.sleep(self.stopping_takes)
-        self.works_on -= set(shards)
+        began, refusals = trio.current_time(), []
+        for takes, group in groupby(sorted(shards, key=self._takes), self._takes):
+            await trio.sleep_until(began + takes)
+            ended = set(group)
+            self.works_on -= ended
+            try:
+                if released is not None:
+                    await released(ended)
+            except StorageUnavailable as error:
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
+
+    def _takes(self, shard: int) -> float:
+        return self.in_flight.get(shard, 0.0)
 
     def busy(self) -> Collection[int]:
         return self.in_flight
@@ -232,7 +247,7 @@ async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share() -> No
             assert a.this.has_begun()
             assert said(logs) == [("a", SHARDS, 1)]
             # Most of what b is to have has an attempt in flight; what it has already, it works on.
-            a.in_flight, a.stopping_takes = set(range(100, SHARDS)), 3.0
+            a.in_flight = dict.fromkeys(range(100, SHARDS), 3.0)
             async with running(b):
                 await trio.sleep(2)
                 assert b.this.has_begun()
@@ -325,7 +340,8 @@ async def test_a_node_that_leaves_hands_over_at_once() -> None:
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b) as scopes:
         await trio.sleep(5)
-        a.in_flight, a.stopping_takes = {min(a.works_on)}, 4.0
+        slow, quick = sorted(a.works_on)[:2]
+        a.in_flight = {slow: 4.0, quick: 0.1}
         left = trio.Event()
 
         async def leave() -> None:
@@ -472,7 +488,7 @@ async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over(
     a = Node(database, "a")
     async with running(a):
         await trio.sleep(1)
-        a.in_flight, a.stopping_takes = set(a.works_on), 2.0
+        a.in_flight = dict.fromkeys(a.works_on, 2.0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(a.this.hand_over, math.inf)
             await trio.sleep(0.1)
@@ -557,8 +573,8 @@ async def test_at_random_no_two_nodes_send_for_one_shard(seed: int) -> None:
                 case 1:
                     node.members.delay = chance.choice([0.0, 0.1, 1.0, 2.0])
                 case 2:
-                    node.in_flight = set(chance.sample(range(SHARDS), 20))
-                    node.stopping_takes = chance.choice([0.0, 1.0, 5.0])
+                    sample = chance.sample(range(SHARDS), 20)
+                    node.in_flight = {shard: chance.choice([0.0, 1.0, 5.0]) for shard in sample}
                 case _:
                     database.is_away = chance.random() < 0.2
             for _ in range(chance.randrange(20)):
@@ -566,7 +582,7 @@ async def test_at_random_no_two_nodes_send_for_one_shard(seed: int) -> None:
                 check(*nodes)
         database.is_away = False
         for node in nodes:
-            node.members.is_cut_off, node.members.delay, node.in_flight = False, 0.0, set()
+            node.members.is_cut_off, node.members.delay, node.in_flight = False, 0.0, {}
         await trio.sleep(30)
         check(*nodes)
         assert [len(node.sends_for) for node in nodes] == [64] * 4

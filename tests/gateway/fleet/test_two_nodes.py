@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+import structlog
 import trio
 
 from hookgw import Gateway, PluginGateway, hookimpl
@@ -565,3 +566,70 @@ async def test_a_receiver_fetches_from_any_node(
             assert one["headers"]["webhook-id"] == f"e{number}"
             done = await emits.call("POST", f"/delivery/ack/{name}", {"cursor": one["cursor"]})
             assert done == {"acknowledged": 1, "failed": 0}
+
+
+async def test_a_slow_receiver_holds_up_its_own_shard_alone(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    """A node that stopped gave no shard with an attempt in flight before the slowest attempt had ended."""
+    quick, slow = [name for name in map(str, range(99)) if shard_of(name) < 128][:2]
+    may_stop = trio.Event()
+
+    async def run_a(*, task_status: trio.TaskStatus[Node]) -> None:
+        async with node(postgres, schema, "a", tmp_path, server={"shutdown_grace": 100.0}) as a:
+            task_status.started(a)
+            await may_stop.wait()
+
+    async with open_receiver() as brief, trio.open_nursery() as nursery:
+        a = await nursery.start(run_a)
+        async with node(postgres, schema, "b", tmp_path) as b, open_receiver() as hanging:
+            await settled(a.gateway, b.gateway)
+            hanging.default, brief.default = hang(), answer(wait=1)
+            for name, receiver in ((slow, hanging), (quick, brief)):
+                await a.call("POST", f"/webhook/set/{name}", {"url": receiver.url}, status=201)
+                event = {"event": "MESSAGES_UPSERT", "data": {}}
+                await a.call("POST", f"/event/emit/{name}", event, status=202)
+                await receiver.wait_for(1)
+            may_stop.set()
+            fleet = b.gateway.fleet
+            assert fleet is not None
+            await until(lambda: len(fleet.shards) == 255)
+            assert shard_of(quick) in fleet.shards
+            assert shard_of(slow) not in fleet.shards
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["a node joins", "the node has lost its place"])
+async def test_a_plugin_that_does_not_end_keeps_no_shards(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """What waits for a thread, as the manual advises, cannot be cancelled."""
+    monkeypatch.setattr("hookgw.app.plugin_tasks.LEAVE_WITHIN", 0.1)
+    plugin = next(name for name in map(str, range(99)) if shard_of(name) >= 128)
+    began, may_end = trio.Event(), trio.Event()
+
+    class Waiting:
+        @hookimpl
+        async def hookgw_run_on_one_node(self) -> None:
+            began.set()
+            with trio.CancelScope(shield=True):
+                await may_end.wait()
+
+    settings = settings_of(postgres, schema, "b" if is_lost else "a", free_port())
+    loaded = load_plugins(settings.plugins, base=tmp_path, extra={plugin: Waiting()})
+    with structlog.testing.capture_logs() as logged:
+        async with open_gateway(settings, base=tmp_path, hooks=Hooks(loaded)) as first:
+            await began.wait()
+            try:
+                if is_lost:
+                    remove(postgres, schema)
+                    await until(lambda: first.fleet is not None and first.fleet.generation > 1)
+                    await settled(first)
+                else:
+                    async with node(postgres, schema, "c", tmp_path) as other:
+                        await settled(first, other.gateway)
+            finally:
+                may_end.set()
+    waited = [
+        line for line in logged if line["event"] == "a plugin did not end: its task may run on two nodes"
+    ]
+    assert {line["plugin"] for line in waited} == {plugin}
