@@ -235,12 +235,19 @@ def _mailbox(given: str) -> str:
 def _words_of(error: Exception) -> str:
     """Return what a mail server says: as text, an exception of smtplib shows Python's bytes."""
     import smtplib
+    import ssl
 
     match error:
         case smtplib.SMTPRecipientsRefused():
             return _refusals(error.recipients)
         case smtplib.SMTPResponseException():
             return _answer(error.smtp_code, error.smtp_error)
+        case ssl.SSLCertVerificationError():
+            why = error.verify_message.rstrip(".")
+            return f"Its certificate was refused: {why}. To trust a private authority, set SSL_CERT_FILE."
+        # By the version of OpenSSL.
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "PACKET_LENGTH_TOO_LONG" | "RECORD_LAYER_FAILURE"):
+            return "This port does not begin with TLS: use tls: starttls, or none."
     return str(error)
 
 
