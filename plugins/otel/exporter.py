@@ -44,6 +44,8 @@ class Exporter:
         self._spans: deque[Span] = deque()
         self._lost = 0
         self._is_enough = trio.Event()
+        # By signal, what the log says: an outage of a night is one line.
+        self._told: dict[str, str] = {}
 
     def use(self, options: Options) -> None:
         self._options = options
@@ -108,7 +110,7 @@ class Exporter:
     async def _send(self, http: httpx.AsyncClient, signal: str, body: bytes, *, repeats: bool) -> None:
         """Send a request, and repeat it until the collector has answered if ``repeats``.
 
-        What the collector refuses is lost, and the log says why.
+        What the collector refuses is lost, and the log says why, once for each reason.
         """
         headers = {
             **self._options.headers,
@@ -118,31 +120,40 @@ class Exporter:
         waits = iter(WAITS)
         while True:
             wait = next(waits, WAITS[-1])
-            hint = {}
             try:
                 response = await http.post(
                     f"{self._url}/v1/{signal}", content=body, headers=headers, timeout=TIMEOUT
                 )
             except httpx.HTTPError as error:
                 reason = f"{type(error).__name__}: {error}"
-                if isinstance(error, httpx.ConnectError) and "delivery.allow_networks" in reason:
-                    # That setting would open the address to every registration.
-                    hint = {"fix": f'To allow it for this plugin alone, add "{self._server}" to its servers.'}
-                elif "HTTP/2 alone" in reason:
-                    # Over TLS, a server of gRPC closes the connection without a word, as others may do.
-                    fix = "If this is the port for gRPC (4317), use the one for OTLP over HTTP, usually 4318."
-                    hint = {"fix": fix}
             else:
                 if response.is_success:
                     if problem := problem_in(response.content, of_traces=signal == "traces"):
-                        logger.warning("the collector warns", signal=signal, reason=problem)
+                        self._tell("the collector warns", signal, problem)
+                    elif self._told.pop(signal, None):
+                        logger.info("the collector takes reports again", signal=signal)
                     return
                 reason = f"status {response.status_code}"
                 if response.status_code not in _RETRYABLE:
-                    logger.warning("the collector refuses a report", signal=signal, reason=reason)
+                    self._tell("the collector refuses a report", signal, reason)
                     return
                 wait = max(wait, min(retry_after_of(response) or 0, LONGEST_RETRY_AFTER))
-            logger.warning("sending to the collector failed", signal=signal, reason=reason, **hint)
+            self._tell("sending to the collector failed", signal, reason)
             if not repeats:
                 return
             await trio.sleep(wait)
+
+    def _tell(self, event: str, signal: str, reason: str) -> None:
+        if self._told.get(signal) == reason:
+            return
+        self._told[signal] = reason
+        advice = {}
+        if "delivery.allow_networks" in reason:
+            # That setting would open the address to every registration.
+            advice["fix"] = f'To allow it for this plugin alone, add "{self._server}" to its servers.'
+        elif "HTTP/2 alone" in reason:
+            # Over TLS, a server of gRPC closes the connection without a word, as others may do.
+            advice["fix"] = (
+                "If this is the port for gRPC (4317), use the one for OTLP over HTTP, usually 4318."
+            )
+        logger.warning(event, signal=signal, reason=reason, **advice)

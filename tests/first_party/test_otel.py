@@ -330,9 +330,27 @@ async def test_a_collector_that_is_down_gets_everything_later(
             assert kit.clock.current_time() - before >= 19
     assert len({request.body for request in collector.requests}) == 1
     assert len(spans(collector)) == 3
-    assert [entry["reason"] for entry in logs if "collector" in entry["event"]] == [
+    assert [entry.get("reason") for entry in logs if "collector" in entry["event"]] == [
         "status 503",
         "status 429",
+        None,
+    ]
+
+
+async def test_an_outage_of_the_collector_is_one_line_and_its_end_another(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
+) -> None:
+    collector.will(*[answer(503)] * 4)
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url)
+        with structlog.testing.capture_logs() as logs:
+            await accept(kit)
+            await kit.settled()
+            await until(kit, lambda: len(collector.requests) == 5)
+            await until(kit, lambda: "again" in logs[-1]["event"])
+    assert [(entry["event"], entry["signal"]) for entry in logs if "collector" in entry["event"]] == [
+        ("sending to the collector failed", "traces"),
+        ("the collector takes reports again", "traces"),
     ]
 
 
@@ -391,10 +409,11 @@ async def test_what_the_collector_refuses_is_not_repeated(
                 await accept(kit)
                 await kit.settled()
                 await until(kit, lambda: len(collector.requests) == count)  # noqa: B023
-    assert [entry["reason"] for entry in logs if "collector" in entry["event"]] == [
+    assert [entry.get("reason") for entry in logs if "collector" in entry["event"]] == [
         "status 401",
         "3 rejected: too old",
         "0 rejected: old schema",
+        None,
     ]
 
 
