@@ -49,6 +49,8 @@ class Alerts:
         self._dead: dict[int, Counter[str]] = {}
         self._process = ""
         self._left_out: set[str] = set()
+        # What waits, and why, as it was logged last.
+        self._waits: dict[str, str] = {}
 
     def reconfigured(self, options: dict[str, Any]) -> Callable[[], None]:
         """Check changed options, and return what puts them into use."""
@@ -92,10 +94,16 @@ class Alerts:
                 key = f"{DEAD}{minute} {self._process}"
                 changes[key] = counts + Counter(known.get(key) or {})
             await gateway.records.put(changes)
+            self._wait("dead letters wait to be counted", "")
         except HookgwError as error:
-            logger.warning("dead letters wait to be counted", reason=str(error))
+            self._wait("dead letters wait to be counted", str(error))
             for minute, counts in dead.items():
                 self._dead[minute] = self._dead.get(minute, Counter()) + counts
+
+    def _wait(self, what: str, reason: str) -> None:
+        if reason and reason != self._waits.get(what):  # once: an outage may last for a night
+            logger.warning(what, reason=reason)
+        self._waits[what] = reason
 
     # On one node.
 
@@ -104,8 +112,9 @@ class Alerts:
         while True:
             try:
                 await self._look(gateway)
+                self._wait("alerts wait for the storage", "")
             except HookgwError as error:  # of the storage: what is to be told waits for it
-                logger.warning("alerts wait for the storage", reason=str(error))
+                self._wait("alerts wait for the storage", str(error))
             await trio.sleep(LOOK_EVERY)
 
     async def _look(self, gateway: PluginGateway) -> None:
