@@ -489,6 +489,16 @@ async def test_metrics(tmp_path: Path, collector: Receiver, hookgw_receiver: Rec
     assert accepted.start_time_unix_nano <= accepted.time_unix_nano
 
 
+async def test_metrics_that_a_collector_did_not_take_are_followed_by_newer_ones(
+    tmp_path: Path, collector: Receiver
+) -> None:
+    collector.will(answer(503))
+    async with reporting(tmp_path, collector, metrics=True, traces=False) as kit:
+        await until(kit, lambda: len(collector.requests) == 2)
+    first, second, *_ = (request.body for request in collector.requests)
+    assert first != second
+
+
 async def test_the_instance_of_a_metric_is_not_the_process_that_reports_it(
     tmp_path: Path, collector: Receiver
 ) -> None:
