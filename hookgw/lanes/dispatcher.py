@@ -11,6 +11,7 @@ checkpoint lies between leaving one and entering the other.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -350,11 +351,13 @@ class Dispatcher:
         """
         self._shards.drop(shards)
         shard_of_lane, left = self._shards.shard_of_lane, set(shards)
-        ending = {key: shard for key in self._lanes if (shard := shard_of_lane(key)) in left}
-        for key in ending:
+        lanes = defaultdict[int, list[str]](list)
+        for key in self._lanes:
+            lanes[shard_of_lane(key)].append(key)
+        for key in [key for shard in left for key in lanes[shard]]:
             self._lanes[key].stop()
         while left:
-            gone = left - {shard for key, shard in ending.items() if key in self._lanes}
+            gone = {shard for shard in left if self._have_ended(lanes[shard])}
             if not gone:
                 await self._lane_endings.park()
                 continue
@@ -372,6 +375,15 @@ class Dispatcher:
                     await self._running[0].monitor.lane_changed(key, LaneState.IDLE)
             if released is not None:
                 await released(gone)
+
+    def _have_ended(self, keys: list[str]) -> bool:
+        """Return whether lanes have ended, and take those away from the end of the list that have.
+
+        So each is looked at once, where thousands end one by one.
+        """
+        while keys and keys[-1] not in self._lanes:
+            keys.pop()
+        return not keys
 
     def busy_shards(self) -> set[int]:
         return {self._shards.shard_of_lane(key) for key, lane in self._lanes.items() if lane.is_in_flight}
