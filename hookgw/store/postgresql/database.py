@@ -620,7 +620,7 @@ def reason_of(error: psycopg.Error) -> str:
     function = _function_of(error)
     where = f", in {function}" if function else ""
     state = f" ({error.sqlstate}{where})" if error.sqlstate else ""
-    return f"{text.rstrip('.')}{state}."
+    return f"{text.rstrip('.: ')}{state}."
 
 
 @contextmanager

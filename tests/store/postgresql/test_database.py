@@ -292,6 +292,14 @@ def test_a_connection_that_ends_in_a_pipeline_says_why(
         end.close()
 
 
+def test_a_reason_that_has_no_words_ends_as_a_sentence() -> None:
+    """As that of pgpool, when it loses its server while a client connects."""
+    error = psycopg.OperationalError(
+        'connection failed: connection to server at "db.test", port 5432 failed:'
+    )
+    assert str(Server("postgresql://db.test/hooks").unavailable(error)).endswith("port 5432 failed.")
+
+
 def test_a_server_that_accepts_no_writes_any_more_gets_a_new_connection(session: DatabaseSession) -> None:
     """The URL may name several servers: only a new connection finds the one that was promoted."""
     session.call(lambda connection: connection.execute("SET default_transaction_read_only = on"))
