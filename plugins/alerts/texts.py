@@ -47,7 +47,8 @@ def _title(of: Notice | Alert, count: int) -> str:
     one, many = TITLES[of.on]
     if count == 1 and of.lines:
         return _(one, name=_name(of.lines[0]))
-    return _(many, count=count, host=_("several hosts") if of.host == MANY else of.host)
+    # Receivers that fetch have none.
+    return _(many, count=count, host=_("several hosts") if of.host in (MANY, "") else of.host)
 
 
 def text_of(notice: Notice, options: Options, fits: Callable[[str], bool]) -> str:

@@ -16,7 +16,7 @@ class Clockwork:
     """
 
     def __init__(self, package: ModuleType, **rule: Any) -> None:
-        self.watch, options = package.watch, package.options
+        self.watch, self.texts, options = package.watch, package.texts, package.options
         self.options = options.read_options(
             {
                 "channels": {name: {"type": "url", "url": "http://a"} for name in ("a", "b")},
@@ -50,7 +50,7 @@ def clockwork(module_of: Callable[[str], ModuleType]) -> Callable[..., Clockwork
     import importlib
 
     package = module_of("alerts")
-    for name in ("watch", "options"):
+    for name in ("watch", "options", "texts"):
         importlib.import_module(f"{package.__name__}.{name}")
     return lambda **rule: Clockwork(package, **rule)
 
@@ -102,6 +102,16 @@ def failing(number: int) -> Problem:
         label="x",
         detail=f"http://h{number}/",
     )
+
+
+def test_webhooks_whose_receivers_fetch_are_at_no_host(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="backlog", **{"for": "0s"})
+    labels = "crm", "erp"
+    clock.look(
+        0, [Problem(ProblemKind.BACKLOG, "", instance="a", label=one, detail="pull:") for one in labels]
+    )
+    [alert] = clock.state.alerts.values()
+    assert clock.texts.describe(alert) == "Deliveries to 2 webhooks at several hosts pile up"
 
 
 def test_a_gateway_without_a_network_is_one_message(clockwork: Callable[..., Clockwork]) -> None:
