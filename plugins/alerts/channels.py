@@ -226,9 +226,9 @@ def _send_mail(channel: Email, title: str, text: str, opened: list[Any], is_over
 
 
 def _mailbox(given: str) -> str:
-    # A comma in a name without quotes would begin another address.
+    # In a name without quotes, a comma would begin another address, and a colon a group.
     name, _, address = given.rpartition("<")
-    is_one_name = "," in name and not any(mark in name for mark in '"@')
+    is_one_name = any(mark in name for mark in ",:;") and not any(mark in name for mark in '"@')
     return f'"{name.strip()}" <{address}' if is_one_name else given
 
 

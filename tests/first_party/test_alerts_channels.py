@@ -400,9 +400,9 @@ async def test_the_words_of_a_mail_server_are_shown_as_it_says_them(tmp_path: Pa
     assert said == "it does not take it: 127.0.0.1: boss@b.c: 550 no such user"
 
 
-async def test_a_name_with_a_comma_is_one_name(tmp_path: Path) -> None:
+async def test_a_name_with_a_comma_or_a_colon_is_one_name(tmp_path: Path) -> None:
     to = ["Silva, João <a@b.c>", '"Souza, Ana" <d@e.f>', "g@h.i"]
-    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "hookgw, São <o@b.c>", "to": to}
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "hookgw: São <o@b.c>", "to": to}
     with mailbox(None) as box:
         assert await send_test(tmp_path, {**channel, "port": box.port}) is None
     message = email.message_from_string(box.mails[0], policy=policy.default)
@@ -411,7 +411,7 @@ async def test_a_name_with_a_comma_is_one_name(tmp_path: Path) -> None:
         ("Souza, Ana", "d@e.f"),
         ("", "g@h.i"),
     ]
-    assert message["From"].addresses[0].display_name == "hookgw, São"
+    assert message["From"].addresses[0].display_name == "hookgw: São"
     assert box.commands.count("RCPT") == 3
 
 
