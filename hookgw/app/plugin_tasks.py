@@ -109,7 +109,7 @@ class PluginTasks:
         with trio.move_on_after(LEAVE_WITHIN):
             for running in ending.values():
                 await running.ended.wait()
-        # Such as one that waits for a thread. The accounts of its shards must not wait for it.
+        # A task that waits for a thread, perhaps. The accounts of its shard must not wait for it.
         for plugin, running in ending.items():
             if not running.ended.is_set():
                 logger.warning(

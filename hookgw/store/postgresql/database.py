@@ -661,7 +661,8 @@ def check_pooler(connection: Connection, server: Server) -> None:
     """Refuse a pooler that gives each transaction, or each statement, any connection to the server.
 
     Settings of a connection, its locks and its prepared statements would be those of another one. And refuse
-    one that keeps statements back until the last one of a pipeline (PgCat 1.3): no commit would be answered.
+    a pooler that keeps the statements of a pipeline back until its end (PgCat 1.3): no commit would be
+    answered.
 
     Raises:
         StartError: it is such a pooler.
