@@ -229,8 +229,16 @@ async def open_server(
                     await trio.lowlevel.checkpoint_if_cancelled()  # a signal may have arrived meanwhile
                     is_ready = True
                     serving.start_soon(_reload_on_hangup, hung_up, certificates, gateway, read_again)
-                    yield Server(gateway, urls, api.app.routed)
-                    is_done = True
+                    crash: BaseException | None = None
+                    try:
+                        yield Server(gateway, urls, api.app.routed)
+                        is_done = True
+                    except BaseException as error:
+                        crash = None if stop.cancel_called else error
+                        raise
+                    finally:
+                        # A request may be at a plugin.
+                        nursery.start_soon(_end_without_plugins, gateway, crash, serving)
                     serving.cancel_scope.cancel()  # only reached if the block ends without a signal
         nursery.cancel_scope.cancel()
     # A nursery that a stray Cancelled ended looks as if its work were done: without a signal, this is a
@@ -242,17 +250,20 @@ async def open_server(
         raise StoppedEarly
 
 
-async def _end_without_plugins(gateway: Gateway, crash: BaseException | None) -> None:
+async def _end_without_plugins(
+    gateway: Gateway, crash: BaseException | None, within: trio.Nursery | None = None
+) -> None:
     """End the process if plugins do not end: they ignore a cancellation, or wait for a thread.
 
     Args:
         crash: what ended the gateway, if anything did. Where a task failed, it is a cancellation with its
             error as the reason: Trio raises the error itself when all tasks have ended.
+        within: what the plugins keep from its end, if it is not the gateway.
     """
     await trio.sleep(gateway.settings.server.shutdown_grace + STOP_WITHIN)
     while True:
         await trio.sleep(PLUGINS_WITHIN)
-        if unended := unended_plugins(gateway.hooks.modules()):
+        if unended := unended_plugins(gateway.hooks.modules(), within):
             for one in unended:
                 logger.warning(
                     "a plugin did not end: hookgw ends without it",

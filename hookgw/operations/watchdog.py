@@ -121,9 +121,12 @@ def find_blocker(frame: FrameType | None, modules: Mapping[str, str]) -> Blocker
     return _find_in(_stack_of(frame), modules)
 
 
-def unended_plugins(modules: Mapping[str, str]) -> list[Blocker]:
-    """Return the code of plugins for which tasks of this run wait."""
-    found, tasks = [], [trio.lowlevel.current_root_task()]
+def unended_plugins(modules: Mapping[str, str], within: trio.Nursery | None = None) -> list[Blocker]:
+    """Return the code of plugins for which tasks wait: those of a nursery, or of the whole run."""
+    found: list[Blocker] = []
+    tasks: list[trio.lowlevel.Task | None] = [trio.lowlevel.current_root_task()]
+    if within is not None:
+        tasks = [*within.child_tasks]
     while tasks:
         task = tasks.pop()
         if task is None:

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.processes import PATIENCE
@@ -47,6 +48,15 @@ import threading, hookgw, trio
 @hookgw.hookimpl
 async def {hook}:
     {work}
+"""
+ROUTE = """
+import threading, hookgw, trio
+@hookgw.hookimpl
+def hookgw_routes(app):
+    @app.get("/waits")
+    async def waits():
+        'Wait.'
+        await trio.to_thread.run_sync(threading.Event().wait)
 """
 CRASHES = """
 from hookgw.operations.clock_watch import ClockWatch
@@ -141,6 +151,24 @@ def test_a_task_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, hook
     assert "a plugin did not end: hookgw ends without it" in log
     assert hook.partition("(")[0] in log
     assert "polls.py:5" in log
+
+
+def test_a_request_to_a_plugin_does_not_keep_the_process_alive(tmp_path: Path) -> None:
+    """The server waited for it, before anything else could stop."""
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "polls.py").write_text(ROUTE)
+    with (
+        (tmp_path / "errors").open("w+") as errors,
+        surrounded(tmp_path, stderr=errors, server={"shutdown_grace": "0s"}) as gateway,
+    ):
+        gateway.wait_ready()
+        with pytest.raises(httpx.ReadTimeout):
+            gateway.http.get("/waits", timeout=2)
+        assert gateway.stop() == 0
+        errors.seek(0)
+        log = errors.read()
+    assert "a plugin did not end: hookgw ends without it" in log
+    assert "polls.py:8 in waits" in log
 
 
 def test_a_crash_is_named_though_a_plugin_does_not_end(tmp_path: Path) -> None:
