@@ -54,6 +54,29 @@ UNAVAILABLE = frozenset(
     }
 )
 """Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
+_NOT_BEHIND = N_(
+    "A proxy at {server} answered {status} instead of hookgw: it does not reach hookgw, or does not "
+    "wait long enough for it."
+)
+_KEPT_OUT = N_(
+    "Another server than hookgw, or a proxy, answered {status} at {server}. Let a proxy pass the API, where "
+    "hookgw checks the keys; else check that --server or HOOKGW_URL is the address of hookgw."
+)
+_OF_PROXIES: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: _KEPT_OUT,
+    HTTPStatus.FORBIDDEN: _KEPT_OUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: N_(
+        "A proxy at {server} answered {status} instead of hookgw: the body is too long for it. Let it take "
+        "longer ones, or send less at a time."
+    ),
+    HTTPStatus.TOO_MANY_REQUESTS: N_(
+        "A proxy at {server} answered {status} instead of hookgw: it limits requests. Retry later."
+    ),
+    HTTPStatus.BAD_GATEWAY: _NOT_BEHIND,
+    HTTPStatus.SERVICE_UNAVAILABLE: _NOT_BEHIND,
+    HTTPStatus.GATEWAY_TIMEOUT: _NOT_BEHIND,
+}
+"""What to do, by the status with which a proxy answers in the place of hookgw."""
 _OF_WHAT_WAS_CHOSEN = ("instance.name_taken", "key.value_unusable", "token.unusable")
 """What is refused with 403, and is not the fault of the key that was sent."""
 
@@ -135,7 +158,7 @@ class Client:
         Raises:
             ServerUnavailable: the gateway does not respond, or responds 429, 502, 503 or 504.
             Failed: the response is another error, with the gateway's own messages, or is not JSON, or not
-                hookgw's; or a segment contains a slash.
+                hookgw's (then it has no status); or a segment contains a slash.
         """
         segments = [segment for segment in path if segment is not None]
         for segment in segments:
@@ -164,15 +187,7 @@ class Client:
         date = parsedate_tz(response.headers.get("date", ""))
         self.server_time = time.time() if date is None else float(mktime_tz(date))
         self.silent_nodes = response.headers.get(SILENT_NODES, "")
-        failure = ServerUnavailable if response.status_code in UNAVAILABLE else Failed
-        try:
-            value = response.json()
-        except ValueError as error:
-            raise failure(_no_json_message(self._server, response)) from error
-        if not response.is_success or VERSION not in response.headers:
-            refusal = failure(*_error_messages(response, value), *self._advice(response, value))
-            refusal.status = response.status_code
-            raise refusal
+        value = self._value(response)
         cursor = response.headers.get(CURSOR)
         if cursor and cursor != (query or {}).get("cursor") and isinstance(value, list):
             silent = self.silent_nodes
@@ -180,17 +195,22 @@ class Client:
             self.silent_nodes = self.silent_nodes or silent
         return value
 
-    def _advice(self, response: httpx.Response, value: Any) -> list[str]:
-        """Return what to check: the address if another server responded, or the key that was refused."""
+    def _value(self, response: httpx.Response) -> Any:
+        failure = ServerUnavailable if response.status_code in UNAVAILABLE else Failed
         if VERSION not in response.headers:
-            return [
-                _(
-                    "The response of {server} is not hookgw's: it has no {header}. Check that --server or "
-                    "HOOKGW_URL is the address of hookgw.",
-                    server=self._server,
-                    header=VERSION,
-                )
-            ]
+            raise failure(_foreign_message(self._server, response))
+        try:
+            value = response.json()
+        except ValueError as error:  # a page of hookgw's
+            raise failure(_address_message(self._server, response)) from error
+        if not response.is_success:
+            refusal = failure(*_error_messages(response, value), *self._advice(response, value))
+            refusal.status = response.status_code
+            raise refusal
+        return value
+
+    def _advice(self, response: httpx.Response, value: Any) -> list[str]:
+        """Return what to check if the key was refused."""
         if response.status_code == HTTPStatus.UNAUTHORIZED:
             return [
                 self._key or _("No key was sent."),
@@ -338,17 +358,39 @@ def _quote_segment(text: str) -> str:
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
 
 
-def _no_json_message(server: str, response: httpx.Response) -> str:
-    if response.status_code in UNAVAILABLE and response.is_server_error:
+def _foreign_message(server: str, response: httpx.Response) -> str:
+    """Return what to do about a response of another server, such as a proxy that has not asked hookgw."""
+    if sentence := _OF_PROXIES.get(response.status_code):
+        status = f"{response.status_code} {response.reason_phrase}".rstrip()
+        return _(sentence, server=server, status=status)
+    if response.next_request is not None:
+        return _redirect_message(server, response.request.url, response.next_request.url)
+    return _address_message(server, response)
+
+
+def _address_message(server: str, response: httpx.Response) -> str:
+    return _(
+        "The response of {server} (status {status}) is not that of hookgw's API. Check that --server or "
+        "HOOKGW_URL is the address of hookgw.",
+        server=server,
+        status=response.status_code,
+    )
+
+
+def _redirect_message(server: str, asked: httpx.URL, target: httpx.URL) -> str:
+    origin = f"{target.scheme}://{target.netloc.decode('ascii')}"
+    if target.path == asked.path:  # to https, or to another host
+        base = httpx.URL(server).path.rstrip("/")
         return _(
-            "A proxy at {server} answered {status} instead of hookgw: it does not reach hookgw, or does not "
-            "wait long enough for it.",
+            "{server} redirects to {address}. Name that address with --server or HOOKGW_URL.",
             server=server,
-            status=f"{response.status_code} {response.reason_phrase}".rstrip(),
+            address=origin + base,
         )
-    return (
-        f"The response of {server} (status {response.status_code}) is not JSON. "
-        "Check that --server or HOOKGW_URL is the address of hookgw."
+    return _(
+        "{server} redirects to {place}, which is not hookgw. Let a proxy that signs people in pass the API, "
+        "where hookgw checks the keys; else check that --server or HOOKGW_URL is the address of hookgw.",
+        server=server,
+        place=origin + target.path,  # the query may have a secret
     )
 
 

@@ -104,7 +104,7 @@ def error_of(status: int, *messages: str) -> Answer:
             answer(
                 429,
                 b'{"response": {"message": ["Too many requests."]}}',
-                headers={"content-type": "application/json", "retry-after": "17"},
+                headers={"x-hookgw-version": "1.0", "retry-after": "17"},
             ),
             "Too many requests.\nRetry in 17 s.",
         ),
@@ -114,10 +114,13 @@ def error_of(status: int, *messages: str) -> Answer:
         (says({}, 302), "302 Found"),
         (
             answer(200, b"<html>"),
-            "(status 200) is not JSON. Check that --server or HOOKGW_URL",
+            "(status 200) is not that of hookgw's API. Check that --server or HOOKGW_URL",
         ),
-        (answer(200, b"{}"), "is not hookgw's: it has no x-hookgw-version. Check that --server"),
+        (answer(200, b"{}"), "(status 200) is not that of hookgw's API. Check that --server or HOOKGW_URL"),
         (answer(502, b"bad gateway"), "answered 502 Bad Gateway instead of hookgw"),
+        (answer(503, b"{}"), "answered 503 Service Unavailable instead of hookgw: it does not reach hookgw"),
+        (answer(413, b"<html>"), "the body is too long"),
+        (answer(429, b"slow down"), "answered 429 Too Many Requests instead of hookgw: it limits requests"),
         (answer(200, b"{" + b" " * 50).cut(60, Close()), "broke before the response was complete"),
         (
             Answer((Close(),)),
@@ -132,6 +135,46 @@ async def test_error_responses_become_messages(given: Answer, said: str) -> None
             await call(receiver, "GET", "lane", "list")
     assert said in caught.value.message
     assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "base"), [("/hooks/lane/list", "hooks/"), ("/lane/list", "")], ids=["base-path", "no-base-path"]
+)
+async def test_a_redirect_to_another_address_of_hookgw_names_it(path: str, base: str) -> None:
+    moved = answer(308, headers={"location": f"https://hooks.example{path}?x=1"})
+    async with open_receiver(default=moved) as receiver:
+        with pytest.raises(Failed) as caught:
+            await call(receiver, "GET", "lane", "list", base=base)
+        address = f"https://hooks.example/{base}".rstrip("/")
+        said = f"{receiver.url}{base} redirects to {address}. Name that address with --server or HOOKGW_URL."
+        assert caught.value.message == said
+
+
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        (
+            answer(302, headers={"location": "https://sso.example/authorize?state=secret"}),
+            "{url} redirects to https://sso.example/authorize, which is not hookgw.",
+        ),
+        (
+            answer(302, headers={"location": "/sign_in?to=secret"}),
+            "{url} redirects to {url}sign_in, which is not hookgw.",
+        ),
+        (answer(403, b"<h1>Sign in</h1>"), "or a proxy, answered 403 Forbidden at {url}."),
+        (answer(401, b'{"message": "No API key found"}'), "or a proxy, answered 401 Unauthorized at {url}."),
+    ],
+    ids=["another-host", "this-host", "403", "401-in-JSON"],
+)
+async def test_a_proxy_that_lets_nobody_in_is_named_as_a_cause(given: Answer, first: str) -> None:
+    async with open_receiver(default=given) as receiver:
+        with pytest.raises(Failed) as caught:
+            await call(receiver, "GET", "lane", "list")
+        said = caught.value.message
+    assert first.format(url=receiver.url) in said
+    assert "pass the API" in said
+    assert "check that --server" in said
+    assert "secret" not in said
 
 
 @pytest.mark.parametrize("id_", ["instance.name_taken", "key.value_unusable", "token.unusable"])

@@ -1,4 +1,4 @@
-from hookgw.testing import Receiver, answer
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 
@@ -10,8 +10,7 @@ async def test_a_gateway_that_works(invoke: Invoke, server: Receiver) -> None:
 
 
 async def test_the_reason_why_it_does_not(invoke: Invoke, server: Receiver) -> None:
-    body = b'{"status": 503, "error": "Service Unavailable", "response": {"message": ["The disk is full."]}}'
-    server.default = answer(503, body)
+    server.default = says({"status": 503, "response": {"message": ["The disk is full."]}}, 503)
     result = await invoke("health")
     assert result.exit_code == 1
     assert "The disk is full." in result.stderr

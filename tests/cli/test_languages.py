@@ -89,7 +89,8 @@ async def test_an_error_of_the_server_is_translated_by_its_id(
 async def test_values_of_another_version_leave_a_sentence_english() -> None:
     body = b'{"status":400,"error":"Bad Request","response":{"message":["x is missing."],"errors":[%b]}}'
     for part in (b'{"id":"field.missing","values":{}}', b'{"id":"field.new","values":{}}', b"1"):
-        async with open_receiver(default=answer(400, body=body % part)) as receiver:
+        refused = answer(400, body % part, headers={"x-hookgw-version": "1.0"})
+        async with open_receiver(default=refused) as receiver:
 
             def call(url: str = receiver.url) -> None:
                 with Client(url, None) as client:
