@@ -58,7 +58,7 @@ def open_storage(
             hub=hub,
         )
     try:
-        from hookgw.store.postgresql.database import Server
+        from hookgw.store.postgresql.server import Server
         from hookgw.store.postgresql.store import open_store as open_database
     except ImportError as error:
         raise missing_driver() from error
@@ -89,8 +89,9 @@ def set_remains_aside(settings: StorageSettings) -> str | None:
             f"To begin with an empty data file, move {settings.path} away, with the files beside it.",
         )
     try:
-        from hookgw.store.postgresql.database import Server, start_errors
         from hookgw.store.postgresql.schema import set_aside
+        from hookgw.store.postgresql.server import Server
+        from hookgw.store.postgresql.start_checks import start_errors
     except ImportError as error:
         raise missing_driver() from error
     server = Server(settings.url or "", settings.schema)

@@ -70,10 +70,11 @@ def _read_file(path: Path, keys: MasterKeys) -> StoredRegistrations:
 
 def _read_database(settings: StorageSettings, keys: MasterKeys) -> StoredRegistrations:
     try:
-        from hookgw.store.postgresql.database import Server, start_errors
         from hookgw.store.postgresql.outbox import pending_counts
         from hookgw.store.postgresql.schema import VERSION
+        from hookgw.store.postgresql.server import Server
         from hookgw.store.postgresql.shelves import PostgresqlTable
+        from hookgw.store.postgresql.start_checks import start_errors
     except ImportError as error:
         raise missing_driver() from error
     server = Server(settings.url or "", settings.schema)

@@ -20,7 +20,10 @@ from hookgw.store.postgresql.record_changes import lock_records as lock_records
 from hookgw.store.postgresql.repartition import LanePlace as LanePlace
 from hookgw.store.postgresql.requeue import find_finished as find_finished
 from hookgw.store.postgresql.schema import *
+from hookgw.store.postgresql.server import *
+from hookgw.store.postgresql.server_errors import *
 from hookgw.store.postgresql.shelves import PostgresqlTable as PostgresqlTable
+from hookgw.store.postgresql.start_checks import *
 from hookgw.store.postgresql.store import PostgresqlStore as PostgresqlStore
 from hookgw.store.postgresql.store import open_store as open_store
 from hookgw.store.postgresql.transaction import *

@@ -169,7 +169,7 @@ def _open_source(name: str, schema: str) -> AbstractContextManager[Rows]:
         return open_source(Path(name))
     with _driver():
         from hookgw.store.postgresql.copy_rows import open_source as open_database
-        from hookgw.store.postgresql.database import Server
+        from hookgw.store.postgresql.server import Server
     return open_database(Server(name, schema))
 
 
@@ -180,7 +180,7 @@ def _open_target(name: str, schema: str, source: str) -> AbstractContextManager[
         return open_target(Path(name))
     with _driver():
         from hookgw.store.postgresql.copy_rows import open_target as open_database
-        from hookgw.store.postgresql.database import Server
+        from hookgw.store.postgresql.server import Server
     return open_database(Server(name, schema), source)
 
 

@@ -18,8 +18,9 @@ from psycopg import Connection
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.store.fleet import BacklogNews
-from hookgw.store.postgresql.database import DatabaseSession, Reader, Server, one_moment
+from hookgw.store.postgresql.database import DatabaseSession, Reader, one_moment
 from hookgw.store.postgresql.outbox import pending_counts
+from hookgw.store.postgresql.server import Server
 from hookgw.store.records import PendingChange
 
 PATIENCE = 2.0

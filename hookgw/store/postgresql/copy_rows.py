@@ -12,10 +12,11 @@ from hookgw.records.fleet import DEAD_AFTER
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Rows, Source, Table
 from hookgw.store.figures import fold_rest
 from hookgw.store.postgresql import figures
-from hookgw.store.postgresql.database import Server, check_pooler, start_errors
 from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.schema import UNFINISHED, migrate
+from hookgw.store.postgresql.server import Server
+from hookgw.store.postgresql.start_checks import check_pooler, start_errors
 from hookgw.store.postgresql.transaction import ADD_INSTANCES, INSTANCES, Transaction
 
 _EVENTS = Source(

@@ -20,12 +20,12 @@ from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from hookgw.store.erasure_statements import ROWS, SEARCH_BYTES, UNWANTED_ROWS, ErasedDelivery
 from hookgw.store.persons import Person, names_person, person
-from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.event_ids import forget_ids_with
 from hookgw.store.postgresql.lookups import instance_number, one_row
 from hookgw.store.postgresql.moments import Moment
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.selection import ALL, PENDING
+from hookgw.store.postgresql.server import Server
 from hookgw.store.records import Concerned
 
 logger = structlog.get_logger("hookgw.store")

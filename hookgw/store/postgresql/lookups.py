@@ -43,3 +43,8 @@ def one_row(
     row = connection.execute(statement, given).fetchone()
     assert row is not None  # noqa: S101
     return row
+
+
+def backend_pid(connection: Connection) -> int:
+    """Return the server's number of the process that answers: behind a pooler, not always the same one."""
+    return int(one_row(connection, "SELECT pg_backend_pid()")[0])

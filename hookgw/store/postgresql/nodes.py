@@ -30,8 +30,9 @@ from hookgw.records.shards import share_targets
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes
-from hookgw.store.postgresql.database import TOKEN_LENGTH, DatabaseSession, Reader, Server, end_sessions
+from hookgw.store.postgresql.database import DatabaseSession, Reader, end_sessions
 from hookgw.store.postgresql.lookups import one_row
+from hookgw.store.postgresql.server import TOKEN_LENGTH, Server
 
 T = TypeVar("T")
 

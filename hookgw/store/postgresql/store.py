@@ -34,11 +34,7 @@ from hookgw.store.postgresql.database import (
     DatabaseSession,
     LongReader,
     Reader,
-    Server,
-    check_pooler,
     make_connections,
-    reason_of,
-    start_errors,
     watch,
 )
 from hookgw.store.postgresql.environment import check_server
@@ -55,6 +51,9 @@ from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
 from hookgw.store.postgresql.schema import migrate, missing_tables, raise_sequences
+from hookgw.store.postgresql.server import Server
+from hookgw.store.postgresql.server_errors import reason_of
+from hookgw.store.postgresql.start_checks import check_pooler, start_errors
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.postgresql.writer import Writer, touch
 from hookgw.store.records import SilentObserver, StoreObserver

@@ -20,17 +20,12 @@ from hookgw.records.sentences import NOT_STORABLE
 from hookgw.store.commits.changes import Changes, Committed, replace
 from hookgw.store.commits.jobs import AppendedEvent, AppendRequest, CommitGroup, FunctionRequest, appended_by
 from hookgw.store.postgresql.append import added, append, find_stored, prepare, send
-from hookgw.store.postgresql.database import (
-    CONFLICTS,
-    LOST,
-    DatabaseSession,
-    end_sessions,
-    is_server_error,
-)
+from hookgw.store.postgresql.database import DatabaseSession, end_sessions
 from hookgw.store.postgresql.feed import Feed, News
 from hookgw.store.postgresql.figures import add_news
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.schema import XID, raise_sequences
+from hookgw.store.postgresql.server_errors import CONFLICTS, LOST, is_server_error
 from hookgw.store.postgresql.settle import find_unsettled, settle, write
 from hookgw.store.postgresql.transaction import Transaction
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from hookgw.store.postgresql import database
+from hookgw.store.postgresql import server
 from hookgw.store.postgresql.host_names import HostNames
 from tests.public.postgresql import DatabaseSession, Server
 
@@ -113,8 +113,8 @@ def test_a_host_that_answers_needs_no_other(names: Names) -> None:
 def test_a_session_gives_up_a_silent_name(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its thread would neither answer its callers nor let the process end."""
     monkeypatch.setattr(socket, "getaddrinfo", names)
-    monkeypatch.setattr(database, "START_PATIENCE", 0.0)
-    monkeypatch.setattr(database, "CONNECT_TIMEOUT", 0.01)
+    monkeypatch.setattr(server, "START_PATIENCE", 0.0)
+    monkeypatch.setattr(server, "CONNECT_TIMEOUT", 0.01)
     session = DatabaseSession(Server("postgresql://me@hangs.test/hooks"))
     with pytest.raises(psycopg.OperationalError, match="the name servers do not answer"):
         session.call(lambda connection: connection.execute("SELECT 1"))

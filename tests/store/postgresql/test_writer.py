@@ -32,7 +32,8 @@ async def store(database: Server) -> AsyncIterator[PostgresqlStore]:
 @pytest.fixture
 async def patient_store(database: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresqlStore]:
     """It waits for a commit during which a busy machine restarts the server."""
-    monkeypatch.setattr("hookgw.store.postgresql.database.WRITE_PATIENCE", 60.0)
+    for module in ("server", "database"):
+        monkeypatch.setattr(f"hookgw.store.postgresql.{module}.WRITE_PATIENCE", 60.0)
     async with open_store(database, clock=Clock()) as store:
         yield store
 
