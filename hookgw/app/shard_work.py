@@ -8,11 +8,12 @@ themselves.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from hookgw.app.plugin_tasks import PluginTasks
 from hookgw.core.open import Core
+from hookgw.core.this_node import Released
 from hookgw.instances.open import Instances
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.lanes.held_shards import UNKNOWN
@@ -85,9 +86,7 @@ class ShardWork:
     def _is_gone(self, lane: str) -> bool:
         return self._registry.registration(registration_of(lane)) is None
 
-    async def release(
-        self, shards: Collection[int], released: Callable[[set[int]], Awaitable[None]] | None = None
-    ) -> None:
+    async def release(self, shards: Collection[int], released: Released | None = None) -> None:
         self._node.drop(shards)
         await self._plugins.leave(shards)
         names = _by_shard((shard_of(one.name), one.name) for one in self._registry.instances())
@@ -104,13 +103,16 @@ class ShardWork:
             left = [name for shard in ended for name in names[shard]]
             for name in left:
                 self._states.leave(name)
+            refusal = None
             try:
                 await self._quiet.leave(left)
                 await self._store.flush()
-                if released is not None:
-                    await released(ended)
-            except StorageUnavailable as error:
-                refusals.append(error)  # the other lanes must end all the same
+            except StorageUnavailable as error:  # the other lanes must end all the same
+                refusal = error
+            if released is not None:
+                await released(ended, refusal)
+            elif refusal is not None:
+                refusals.append(refusal)
 
         await self._dispatcher.release(shards, lanes_ended)
         if refusals:

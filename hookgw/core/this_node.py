@@ -28,6 +28,8 @@ from hookgw.records.shards import SHARDS
 
 Answer = Callable[[StorageUnavailable], Awaitable[None]]
 """Answers a call in the place of what works on it."""
+Released = Callable[[set[int], StorageUnavailable | None], Awaitable[None]]
+"""Called with shards on which nobody works any more, and why what they left was refused, if it was."""
 
 
 class KnownRecords(NamedTuple):
@@ -77,15 +79,14 @@ class Work(Protocol):
         It calls :meth:`ThisNode.hold` when it has read what a former holder has left.
         """
 
-    async def release(
-        self, shards: Collection[int], released: Callable[[set[int]], Awaitable[None]] | None = None
-    ) -> None:
+    async def release(self, shards: Collection[int], released: Released | None = None) -> None:
         """Stop working on shards, and return once everything of it is on disk, or refused.
 
         It calls :meth:`ThisNode.drop` first. Shards that were not acquired, or not all of them, may be given.
 
         Args:
-            released: called with those of which everything is on disk, as soon as there are some.
+            released: called with those of which everything is on disk, or refused, as soon as there are some.
+                Without it, a refusal is raised at the end.
         """
 
     def busy(self) -> Collection[int]:

@@ -345,7 +345,14 @@ class FleetNode(ThisNode):
         """Stop everything, then join as a new member: others hold this node's shards by now."""
         self._suspend(work)
         logger.error("this node has lost its place", node=self.name, shards=len(self._held))
-        await work.release(self._held | self._giving)
+        while True:
+            try:
+                await work.release(self._held | self._giving)
+            except StorageUnavailable as error:  # no heartbeat comes before this node has joined again
+                logger.warning("this node cannot join again yet", node=self.name, reason=str(error))
+                await trio.sleep(HEARTBEAT)
+            else:
+                break
         self._held.clear()
         self.is_whole = False
         self._given.unpark_all()  # a node that leaves waits for this
@@ -379,12 +386,13 @@ class FleetNode(ThisNode):
             if not was_whole:
                 logger.info("this node holds its share", node=self.name, shards=target, nodes=len(held))
         if len(mine) > target:
-            if not self._giving:
+            kept = mine - self._giving
+            if len(kept) > target:
                 busy = work.busy()
                 # First what could not be given, on which nobody works, then what can be given at once. In a
                 # task: an attempt in flight may take long.
-                giving = sorted(mine, key=lambda shard: (shard in self._held, shard in busy, -shard))
-                giving = giving[: len(mine) - target]
+                giving = sorted(kept, key=lambda shard: (shard in self._held, shard in busy, -shard))
+                giving = giving[: len(kept) - target]
                 self._giving |= set(giving)
                 self._held -= set(giving)
                 nursery.start_soon(self._give, work, self.generation, set(giving))
@@ -418,22 +426,32 @@ class FleetNode(ThisNode):
             raise
 
     async def _give(self, work: Work, generation: int, shards: set[int]) -> None:
-        async def give(released: set[int]) -> None:
-            if generation == self.generation and not self._is_lost:
-                await self._members.give(released)
-                logger.info("shards given", node=self.name, given=len(released), held=len(self._held))
-                end(released)
+        left = set(shards)
+
+        async def give(released: set[int], refusal: StorageUnavailable | None) -> None:
+            try:
+                if refusal is not None:
+                    raise refusal
+                if generation == self.generation and not self._is_lost:
+                    await self._members.give(released)
+                    logger.info("shards given", node=self.name, given=len(released), held=len(self._held))
+                    self.nudge()
+            except StorageUnavailable as error:
+                refused(error)
+            end(released)
+
+        def refused(error: StorageUnavailable) -> None:
+            # They are this node's still, and are given, or taken up again, after a later heartbeat.
+            logger.warning("no shards are given", node=self.name, reason=str(error))
 
         def end(ended: set[int]) -> None:
             self._giving -= ended
-            shards.difference_update(ended)
+            left.difference_update(ended)  # they may be given again before the others
             self._given.unpark_all()
-            self.nudge()
 
         try:
             await work.release(shards, give)
         except StorageUnavailable as error:
-            # They are this node's still, and are given, or taken up again, after a later heartbeat.
-            logger.warning("no shards are given", node=self.name, reason=str(error))
+            refused(error)
         finally:
-            end(set(shards))
+            end(set(left))

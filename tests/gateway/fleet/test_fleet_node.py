@@ -50,6 +50,7 @@ class Members:
         self.is_cut_off = False
         self.delay = 0.0
         self.known_version = 0
+        self.refuses_to_give = False
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[None]:
@@ -110,6 +111,8 @@ class Members:
 
     async def give(self, shards: Collection[int]) -> None:
         database = await self._reach()
+        if self.refuses_to_give:
+            raise StorageUnavailable("The database is full.")
         for shard in shards:
             if database.owners[shard] == self._generation:
                 database.owners[shard] = None
@@ -147,6 +150,8 @@ class Node:
         self.starting_takes = 0.01
         # Seconds for which attempts of a shard go on.
         self.in_flight: dict[int, float] = {}
+        # How many releases are refused.
+        self.refusals = 0
         self.acquired: list[float] = []
 
     async def acquire(self, shards: Collection[int]) -> None:
@@ -156,21 +161,21 @@ class Node:
         self.acquired.append(trio.current_time())
 
     async def release(
-        self, shards: Collection[int], released: Callable[[set[int]], Awaitable[None]] | None = None
+        self,
+        shards: Collection[int],
+        released: Callable[[set[int], StorageUnavailable | None], Awaitable[None]] | None = None,
     ) -> None:
         self.this.drop(shards)
-        began, refusals = trio.current_time(), []
+        if self.refusals:
+            self.refusals -= 1
+            raise StorageUnavailable("The database is away.")
+        began = trio.current_time()
         for takes, group in groupby(sorted(shards, key=self._takes), self._takes):
             await trio.sleep_until(began + takes)
             ended = set(group)
             self.works_on -= ended
-            try:
-                if released is not None:
-                    await released(ended)
-            except StorageUnavailable as error:
-                refusals.append(error)
-        if refusals:
-            raise refusals[0]
+            if released is not None:
+                await released(ended, None)
 
     def _takes(self, shard: int) -> float:
         return self.in_flight.get(shard, 0.0)
@@ -360,6 +365,52 @@ async def test_a_node_that_leaves_hands_over_at_once() -> None:
             await a.this.leave(trio.lowlevel.checkpoint)
             assert not a.lease.is_valid()
             assert [node.name for node in database.nodes.values()] == ["b"]
+
+
+async def test_a_node_that_leaves_waits_for_no_slow_shards_that_it_gives_already() -> None:
+    """What else it had stayed until their attempts had ended."""
+    database = Database()
+    a, b = Node(database, "a"), Node(database, "b")
+    async with running(a):
+        await trio.sleep(1)
+        a.in_flight = dict.fromkeys(range(100, SHARDS), 20.0)
+        async with running(b), trio.open_nursery() as nursery:
+            await trio.sleep(2)
+            assert len(b.works_on) == 100
+            a.in_flight = {}
+            nursery.start_soon(a.this.hand_over, math.inf)
+            await trio.sleep(2)
+            assert len(b.works_on) == SHARDS - 28
+            await trio.sleep(20)
+            assert len(b.works_on) == SHARDS
+
+
+async def test_shards_whose_giving_is_refused_wait_for_no_slow_ones() -> None:
+    database = Database()
+    a, b = Node(database, "a"), Node(database, "b")
+    async with running(a):
+        await trio.sleep(1)
+        a.in_flight = dict.fromkeys(range(100, SHARDS), 20.0)
+        a.members.refuses_to_give = True
+        async with running(b):
+            await trio.sleep(1)
+            assert not b.works_on
+            a.members.refuses_to_give = False
+            await trio.sleep(2)
+            assert len(b.works_on) == 100
+
+
+async def test_a_node_that_has_lost_its_place_comes_back_though_its_work_is_refused_meanwhile() -> None:
+    """It waited for a heartbeat, which nobody sent."""
+    database = Database()
+    a = Node(database, "a")
+    async with running(a):
+        await trio.sleep(1)
+        a.refusals = 2
+        database.nodes.clear()
+        database.owners = [None] * SHARDS
+        await trio.sleep(10 * HEARTBEAT)
+        assert len(a.sends_for) == SHARDS
 
 
 async def test_a_node_without_a_lease_waits_for_nothing_when_it_leaves() -> None:
