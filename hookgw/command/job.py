@@ -167,12 +167,15 @@ def follow_aloud(client: Client, job_id: str, what: str, *, pauses: bool = False
     try:
         found = follow(client, job_id, on_progress)
     except KeyboardInterrupt:
-        if pauses:
-            client.call("POST", "job", "pause", job_id)
+        goes_on = _("Stopped waiting. hookgw goes on; see: hookgw job find {job_id}", job_id=job_id)
+        if not pauses:
+            raise Failed(goes_on) from None
+        try:
+            found = client.call("POST", "job", "pause", job_id)
+        except ServerUnavailable as error:
+            raise Failed(*error.messages, goes_on) from None
+        if found["state"] not in ("done", "cancelled"):  # it ended meanwhile
             raise Failed(_("Paused. To go on: hookgw job resume {job_id}", job_id=job_id)) from None
-        raise Failed(
-            _("Stopped waiting. hookgw goes on; see: hookgw job find {job_id}", job_id=job_id)
-        ) from None
     finally:
         if show:
             say("", err=True)

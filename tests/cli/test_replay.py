@@ -66,6 +66,37 @@ async def test_ctrl_c_pauses_it_and_says_how_to_resume_it(
     assert server.requests[-1].target == "/job/pause/job_1"
 
 
+async def test_ctrl_c_while_hookgw_is_away_says_that_the_replay_goes_on(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said only that there was no connection, and named no job."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job, "follow", interrupted)
+    server.will(says({"replayed": 40, "job": "job_1"}, 202))
+    server.default = says({"status": 503, "response": {"message": ["hookgw is shutting down."]}}, 503)
+    result = await invoke("delivery", "replay", "loja1", "--since", SINCE)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "hookgw is shutting down." in result.stderr
+    assert "hookgw goes on; see: hookgw job find job_1" in result.stderr
+
+
+@pytest.mark.parametrize("state", ["done", "cancelled"])
+async def test_ctrl_c_at_the_end_of_a_replay_pauses_nothing(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job, "follow", interrupted)
+    server.will(says({"replayed": 40, "job": "job_1"}, 202))
+    server.default = says({"id": "job_1", "state": state, "done": 41})
+    result = await invoke("delivery", "replay", "loja1", "--since", SINCE)
+    assert (result.exit_code, result.stdout) == (0, "Replayed 41 deliveries.\n")
+
+
 async def test_a_duration_counts_from_the_time_of_the_gateway(invoke: Invoke, server: Receiver) -> None:
     """The clock of this machine may be hours behind, as after the sleep of a laptop."""
     headers = {"x-hookgw-version": "1.0", "date": "Fri, 20 Nov 2026 12:00:00 GMT"}
