@@ -168,9 +168,11 @@ def try_resources() -> None:
                 epoll.poll(0)
         except OSError as error:
             raise Failed(
-                f"The system does not let hookgw wait for sockets: {error}.",
-                "Permit the calls epoll_create1, epoll_ctl, epoll_wait and eventfd2 in the seccomp profile "
-                "of the container, or in SystemCallFilter= of the systemd unit.",
+                _("The system does not let hookgw wait for sockets: {error}.", error=error),
+                _(
+                    "Permit the calls epoll_create1, epoll_ctl, epoll_wait and eventfd2 in the seccomp "
+                    "profile of the container, or in SystemCallFilter= of the systemd unit."
+                ),
             ) from error
 
 
