@@ -21,6 +21,7 @@ import trio
 from hookgw.command.failure import Failed, ReaderGone
 from hookgw.concurrency.threads import is_refusal
 from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.language import gettext as _
 
 T = TypeVar("T")
 
@@ -150,7 +151,7 @@ def try_resources() -> None:
     threads = [threading.Thread(target=is_tried.wait, daemon=True) for _ in range(STARTED_THREADS)]
     with ExitStack() as stack:
         try:
-            for _ in range(STARTED_FILES // 2):
+            for _pipe in range(STARTED_FILES // 2):
                 for descriptor in os.pipe():  # no file, which may be missing
                     stack.callback(os.close, descriptor)
             stack.enter_context(mmap.mmap(-1, STARTED_MEMORY))
@@ -161,7 +162,7 @@ def try_resources() -> None:
             raise Failed(*scarcity(error)) from error
         finally:
             is_tried.set()
-    if sys.platform == "linux":
+    if hasattr(select, "epoll") and hasattr(os, "eventfd"):
         try:
             with select.epoll() as epoll, os.fdopen(os.eventfd(0), "rb", buffering=0) as signal_of_threads:
                 epoll.register(signal_of_threads)
