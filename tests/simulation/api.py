@@ -238,7 +238,7 @@ class Api:
 
     async def emit(
         self, instance: str, events: Sequence[Event], *, key: str, is_repeated: bool
-    ) -> tuple[list[bool], list[str]]:
+    ) -> tuple[list[bool], list[str], bool]:
         """Emit events, and send what was not answered again, a few times.
 
         Args:
@@ -248,7 +248,9 @@ class Api:
             is_repeated: whether they may be known from an earlier call.
 
         Returns:
-            Which events this call stored, and why requests were declined.
+            Which events this call stored, why requests were declined, and whether what it stored is in order.
+            Of several requests that were sent again, one may have been declined before, unseen, and then
+            follows those that were not.
         """
         is_batch = len(events) > 1 and self._chance.random() < 0.5
         groups = [list(events)] if is_batch or len(events) == 1 else [[event] for event in events]
@@ -284,7 +286,7 @@ class Api:
             if not groups or self._world.is_over:
                 break
             await trio.sleep(self._chance.choice((0.0, 0.5, 20.0)))
-        return [event.id in stored for event in events], refusals
+        return [event.id in stored for event in events], refusals, is_batch or not lost
 
     async def change(self, method: str, path: str, body: object, *, key: str) -> None:
         """Change something. If there is no answer, wait until the call has had its effect, or none.

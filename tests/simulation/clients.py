@@ -249,6 +249,7 @@ class Clients:
         ]
         began, before = world.now, self.wanting(instance, kind)
         stored: list[bool] = []
+        is_in_order = True
 
         async def call() -> None:
             receipt = await world.gateway.events.accept(events, single=len(events) == 1)
@@ -260,7 +261,9 @@ class Clients:
             key = self._key_of(instance) if producer is None else producer
             self._under_way.update(ids)
             try:
-                stored, refusals = await api.emit(instance, events, key=key, is_repeated=is_repeated)
+                stored, refusals, is_in_order = await api.emit(
+                    instance, events, key=key, is_repeated=is_repeated
+                )
             finally:
                 self._under_way.difference_update(ids)
             if world.is_over:
@@ -271,14 +274,16 @@ class Clients:
             return
         new = [number for number, is_new in enumerate(stored) if is_new]
         self._stored |= {ids[number]: (instance, kind) for number in new}
-        if new:
+        wanted = self.wanted_since(before, instance, kind)
+        calls = [new] if is_in_order else [[number] for number in new]
+        for numbers in filter(None, calls):
             self._note(
                 Accepted,
                 began=began,
-                events=tuple(ids[number] for number in new),
+                events=tuple(ids[number] for number in numbers),
                 instance=instance,
-                chats=tuple(chats[number] for number in new),
-                **self.wanted_since(before, instance, kind),
+                chats=tuple(chats[number] for number in numbers),
+                **wanted,
             )
 
     def _choose_api(self) -> Api | None:
