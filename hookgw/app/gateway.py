@@ -29,7 +29,6 @@ from hookgw.messages.chats import ChatSearch
 from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
 from hookgw.messages.stored_messages import StoredMessages
-from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
 from hookgw.operations.figures import FigureService
 from hookgw.operations.views import Views
@@ -62,7 +61,6 @@ class Gateway(Shared, frozen=True, kw_only=True):
         pulls: hands deliveries to receivers that fetch.
         media: opens links to inbound files.
         configuration: changes parts of the configuration at run time.
-        activity: counts events and deliveries by minute.
         figures: reads what became of events and deliveries over time.
         auto_disable: knows the registrations that fail.
         http: the client for plugins' requests; every connection passes the address guard. The gateway closes
@@ -92,7 +90,6 @@ class Gateway(Shared, frozen=True, kw_only=True):
     pulls: Pulls
     media: MediaDownloads
     configuration: ConfigurationReload
-    activity: Activity
     figures: FigureService
     auto_disable: AutoDisable
     http: httpx.AsyncClient

@@ -65,7 +65,6 @@ def gateway_of(parts: Parts) -> Gateway:
         pulls=parts.deliveries.pulls,
         media=parts.messages.media,
         configuration=configuration,
-        activity=parts.operations.activity,
         figures=parts.operations.figures,
         auto_disable=parts.webhooks.auto_disable,
         http=core.outbound.http,

@@ -164,9 +164,9 @@ class Metrics:
     def dropped(self, count: int = 1) -> None:
         self._dropped += count
 
-    def totals(self) -> tuple[int, int, int]:
-        """Return the numbers of accepted events, and of delivered and dead deliveries."""
-        return sum(self._accepted.values()), self._delivery_seconds.count, self._dead
+    def deliveries(self) -> int:
+        """Return the number of delivered deliveries."""
+        return self._delivery_seconds.count
 
     def operational_event(self, kind: str) -> None:
         self._operational[kind] += 1

@@ -140,9 +140,10 @@ class FigureService(Collaborator):
             [Holder("instance", name) for name in instances], span, self._own(instances)
         )
 
-    async def day_of(self, instances: Collection[str]) -> Figures:
-        """Return what instances and their own webhooks had in 24 hours, in all."""
-        return (await self._series([Holder("instance", name) for name in instances], Span.DAY, ())).total
+    async def day_of(self, instances: Collection[str] | None) -> Figures:
+        """Return what instances and their own webhooks, or ``None`` for all, had in 24 hours."""
+        holders = [GATEWAY] if instances is None else [Holder("instance", name) for name in instances]
+        return (await self._series(holders, Span.DAY, ())).total
 
     async def of_webhook(self, registration_id: str, span: Span) -> FigureSeries:
         return await self._series([Holder("webhook", registration_id)], span, [registration_id])

@@ -24,9 +24,8 @@ from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, HookgwError
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.sentences import Sentence
-from hookgw.kernel.units import DAY
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.operations.activity import Activity, Counts
+from hookgw.operations.activity import Activity
 from hookgw.operations.problems import Problems
 from hookgw.records.audit import Actor
 from hookgw.records.connectors import ConnectionState
@@ -37,7 +36,6 @@ from hookgw.records.problems import Problem
 from hookgw.webhooks.auto_disable import AutoDisable
 
 _AT_ONCE = 200
-_HOUR = 3_600
 
 
 class SendMessage(Protocol):
@@ -174,7 +172,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
     """The overview of a node.
 
     Attributes:
-        periods: the counts of the last minute, hour and day.
+        delivered: the deliveries of the last minute.
         system, webhooks, instances: its problems.
         started: in seconds since the epoch.
         held: how many instances it has.
@@ -182,7 +180,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
         codes: how many of the instances in question show a code to scan.
     """
 
-    periods: list[Counts]
+    delivered: int
     system: list[Problem]
     webhooks: list[Problem]
     instances: list[Problem]
@@ -415,7 +413,7 @@ class NodeReports(Collaborator):
         return CodesPart([WaitingCode(name, one.code, one.pairing_code) for name, one in found])
 
     async def overview(self, asked: OverviewAsked) -> OverviewPart:
-        activity, held, is_open = self._activity, 0, 0
+        held, is_open = 0, 0
         for number, one in enumerate(self._instances.all() if asked.counts_instances else ()):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
@@ -423,7 +421,7 @@ class NodeReports(Collaborator):
                 held += 1
                 is_open += self._instances.connection_state(one.name) is ConnectionState.OPEN
         return OverviewPart(
-            periods=[activity.last_minute(), activity.since(_HOUR), activity.since(DAY)],
+            delivered=self._activity.last_minute(),
             system=self._problems.of_system() if asked.among is None else [],
             webhooks=self._problems.of_webhooks(asked.among, asked.most),
             instances=await self._problems.of_instances(asked.among, asked.most),

@@ -44,8 +44,7 @@ async def open_operations(
     monitor = DeliveryMonitor(
         registry, core.hooks, core.metrics, core.operational, auto_disable, deliveries.stuck
     )
-    activity = Activity(core.metrics, core.store, clock, node.label)
-    await activity.load()
+    activity = Activity(core.metrics)
     problems = Problems(
         instances.service,
         instances.states,

@@ -22,7 +22,6 @@ from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.quiet import QuietWatch
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, LaneElsewhere, NotFound, Unavailable
-from hookgw.operations.activity import Counts, sum_of
 from hookgw.operations.node_reports import (
     CANCEL,
     CODES,
@@ -158,7 +157,6 @@ class Overview(NamedTuple):
     """The overview of all nodes.
 
     Attributes:
-        periods: the counts of the last minute, hour and day.
         system: the problems of nodes, with the name of the node.
         problems: all others.
         nodes: none without a fleet.
@@ -167,7 +165,6 @@ class Overview(NamedTuple):
         codes: how many accounts show a code to scan.
     """
 
-    periods: list[Counts]
     system: list[tuple[str, Problem]]
     problems: list[Problem]
     nodes: list[NodeState]
@@ -263,8 +260,7 @@ class Views(Collaborator):
         """Return the overview, with at most ``most`` problems.
 
         Args:
-            among: only these instances: it has no figures then, because they are of all instances. ``None``
-                for everything.
+            among: only these instances; ``None`` for everything.
         """
         node = self.nodes.node
         shows_nodes = node.is_shared and among is None
@@ -289,8 +285,6 @@ class Views(Collaborator):
                 for one, shards in node.view.counted()
             ]
         return Overview(
-            # Of this node, at least: one for each period.
-            [sum_of(periods) for periods in zip(*(part.periods for part in parts), strict=True)],
             [
                 (name, problem)
                 for name, part in zip(gathered.parts, parts, strict=True)

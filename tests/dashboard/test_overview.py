@@ -159,6 +159,19 @@ async def test_a_tenant_sees_the_figures_of_its_instance(visitor: Browser, gatew
     assert re.findall(r'<b><data value="(\d+)">\d+</data></b>', page) == ["0", "1", "0"]
 
 
+async def test_an_operator_sees_the_figures_of_all_instances(browser: Browser, gateway: Gateway) -> None:
+    async with open_receiver() as receiver:
+        for name in ("mine", "theirs"):
+            await gateway.instances.create(name)
+            await set_webhook(gateway, name, receiver.url)
+            await emit(gateway, name)
+        await receiver.wait_for(2)
+        await until(lambda: not gateway.backlog.size)
+        await gateway.store.flush()
+        page = (await browser.get("/")).text
+    assert re.findall(r'<b><data value="(\d+)">\d+</data></b>', page) == ["2", "0", "2", "0"]
+
+
 async def test_a_tenants_figures_may_be_too_many_to_count(
     visitor: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

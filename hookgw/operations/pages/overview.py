@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
@@ -14,7 +14,6 @@ from hookgw.core.access import names_within
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.language import gettext as _
-from hookgw.operations.activity import Counts
 from hookgw.operations.figures import MOST_ADDED
 from hookgw.operations.pages.tour import TourPage
 from hookgw.operations.views import MOST_GROUPED
@@ -110,13 +109,6 @@ class ShownGroup(NamedTuple):
     mute: Mute | None
 
 
-class Figures(NamedTuple):
-    """The figures of the last day; ``is_complete`` unless only some instances were counted."""
-
-    day: Counts
-    is_complete: bool = True
-
-
 class Asked(NamedTuple):
     """How a request wants the overview.
 
@@ -179,23 +171,23 @@ class OverviewPage(Page):
         muted = [one for one in groups if one.mute is not None]
         groups = [one for one in groups if one.mute is None]
         if names is None:
-            figures = Figures(found.periods[2])
             backlog, instances = gateway.backlog.size, gateway.instances.count()
             pending = sum(count for _, (count, _) in gateway.backlog.instances())
             has_webhook = any(gateway.registrations.page(("", ""), 1))
         else:
-            figures = await self._figures_of(names)
             amounts = [gateway.backlog.of_instance(name) for name in names]
             pending, backlog = sum(one[0] for one in amounts), sum(one[1] for one in amounts)
             instances = len(names)
             has_webhook = any(gateway.registrations.of_instance(name) for name in names)
+        day = await gateway.figures.day_of(None if names is None else names[:MOST_ADDED])
         return await self._site.fragment(
             "overview_now.html",
             instance=instance,
             instances=instances,
             pending=pending,
             backlog=backlog,
-            figures=figures,
+            day=day,
+            is_complete=names is None or len(names) <= MOST_ADDED,
             groups=[await self._shown_group(one, principal) for one in groups[:most]],
             muted=[await self._shown_group(one, principal) for one in muted[:most]],
             may_mute=principal.is_operator,
@@ -212,7 +204,7 @@ class OverviewPage(Page):
             is_empty=not has_webhook,
             tour=None
             if asked.hides_tour
-            else await self._tour.of_overview(principal, asked.address, figures.day.delivered),
+            else await self._tour.of_overview(principal, asked.address, day.delivered),
         )
 
     async def _shown_group(self, group: ProblemGroup, principal: Principal) -> ShownGroup:
@@ -301,11 +293,6 @@ class OverviewPage(Page):
         form = await self._site.form()
         await self._gateway.views.mutes.unmute(form.get("unmute"))
         return self._site.back("/", "unmuted")
-
-    async def _figures_of(self, names: Sequence[str]) -> Figures:
-        """Read the figures of instances: the counters are the gateway's."""
-        day = await self._gateway.figures.day_of(names[:MOST_ADDED])
-        return Figures(Counts(day.accepted, day.delivered, day.dead), len(names) <= MOST_ADDED)
 
     async def _charts(self, principal: Principal) -> str:
         """Return the charts of what a key reaches; empty if that is nothing yet, or too much to add up."""
