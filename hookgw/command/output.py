@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from hookgw.command.failure import Failed, ReaderGone
-from hookgw.command.words import cell_text, heading_text
+from hookgw.command.words import cell_text
 from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import translated
 from hookgw.kernel.times import parse_rfc3339
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -229,7 +230,7 @@ def show_table(columns: Sequence[str | Column], rows: Iterable[Sequence[object]]
         ]
         for row in rows
     ]
-    specs = [spec._replace(heading=heading_text(spec.heading)) for spec in specs]
+    specs = [spec._replace(heading=translated(spec.heading)) for spec in specs]
     natural = [
         max([cell_len(spec.heading), *(cell_len(row[index]) for row in cells)])
         for index, spec in enumerate(specs)
@@ -326,8 +327,12 @@ def show_next_page(page: Mapping[str, Any]) -> None:
         say(_("This is not the end. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
 
 
-def show_fields(fields: Mapping[str, object]) -> None:
-    """Print names and values, one pair per line. Leave out pairs whose value is ``None``."""
+def show_fields(fields: Mapping[str, object], *, are_data: bool = False) -> None:
+    """Print names and values, one pair per line. Leave out pairs whose value is ``None``.
+
+    Args:
+        are_data: whether the names are somebody's data, such as tags, and not headings to translate.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -336,8 +341,10 @@ def show_fields(fields: Mapping[str, object]) -> None:
     grid = Table.grid(padding=(0, GAP))
     for name, value in fields.items():
         if value is not None:
-            text = cell_text(name, printable(value))
-            grid.add_row(Text(heading_text(printable(name)), style="bold"), Text(text, overflow="fold"))
+            heading, text = printable(name), printable(value)
+            if not are_data:
+                heading, text = translated(heading), cell_text(name, text)
+            grid.add_row(Text(heading, style="bold"), Text(text, overflow="fold"))
     _print(grid, available_width())
 
 

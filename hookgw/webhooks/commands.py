@@ -31,8 +31,8 @@ from hookgw.command.output import (
 )
 from hookgw.command.selection import page_options, time_options
 from hookgw.command.words import told
+from hookgw.kernel.language import N_, ngettext
 from hookgw.kernel.language import gettext as _
-from hookgw.kernel.language import ngettext
 from hookgw.webhooks.fields import FIELDS, GRACE
 from hookgw.webhooks.filter_options import read_conditions, show_condition
 from hookgw.webhooks.tls_options import TLS_OPTIONS, take_tls
@@ -44,7 +44,7 @@ SHOWN = {
     "stateReason": "reason",
     **{one.json: one.heading for one in FIELDS if one.shows and one.name not in ("url", "enabled")},
     "createdAt": "created",
-    "updatedAt": "updated",
+    "updatedAt": N_("updated"),
 }
 """The headings, by the field of a registration."""
 LISTED = {

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from hookgw.testing import answer, open_receiver
-from tests.public.command import HEADINGS, Client, Failed, printable, show_table
+from tests.public.command import Client, Failed, printable, show_fields, show_table
 from tests.public.kernel import Invalid, Sentence
 from tests.public.web import response_to
 
@@ -44,21 +44,10 @@ def test_sentences_of_the_gateway_are_translated_where_a_table_has_them(
     assert capsys.readouterr().out.split() == ["último", "resultado", "entregue"]
 
 
-def _headings() -> Iterator[str]:
-    """Yield the headings that commands write as literals."""
-    for file in sorted((ROOT / "hookgw").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
-            if name not in ("Column", "show_table", "show_fields") or not isinstance(node, ast.Call):
-                continue
-            first = node.args[0] if node.args else None
-            texts = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
-            texts = list(first.keys) if isinstance(first, ast.Dict) else texts
-            yield from (str(one.value) for one in texts if isinstance(one, ast.Constant) and one.value)
-
-
-def test_every_heading_is_one_of_the_translated_words() -> None:
-    assert set(_headings()) - HEADINGS == set(), "add it to hookgw/command/words.py"
+def test_names_and_values_that_are_data_are_not_translated(capsys: pytest.CaptureFixture[str]) -> None:
+    show_fields({"state": "pending"})
+    show_fields({"state": "pending"}, are_data=True)
+    assert capsys.readouterr().out.split() == ["estado", "pendente", "state", "pending"]
 
 
 @pytest.mark.parametrize(

@@ -16,4 +16,3 @@ from hookgw.command.process import *
 from hookgw.command.profiles import *
 from hookgw.command.repeated import *
 from hookgw.command.target import *
-from hookgw.command.words import HEADINGS as HEADINGS

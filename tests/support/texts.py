@@ -115,9 +115,24 @@ def _tables() -> Iterator[tuple[str, list[str]]]:
     """Yield the texts of tables, which declare what pages show once, without marks."""
     for module, table in (("webhooks", webhook_fields.FIELDS), ("keys", key_fields.FIELDS)):
         yield f"hookgw/{module}/fields.py", [*dict.fromkeys(_texts_of_table(table))]
+    shown = [field.heading for field in webhook_fields.FIELDS if field.shows]
+    yield "hookgw/command/words.py", [*dict.fromkeys([*_headings(), *shown])]
     yield "hookgw/records/api_keys.py", [*MEANINGS.values()]
     yield "hookgw/records/event_kinds.py", [kind.meaning for kind in BUILT_IN_KINDS]
     yield "hookgw/records/operational_kinds.py", [kind.meaning for kind in OPERATIONAL_KINDS]
+
+
+def _headings() -> Iterator[str]:
+    """Yield the headings of tables that commands write as literals."""
+    files = sorted((ROOT / "hookgw").rglob("*.py"))
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_bytes()))):
+        name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+        if name in ("Column", "show_table", "show_fields") and isinstance(node, ast.Call) and node.args:
+            first = node.args[0]
+            texts: Sequence[ast.expr | None] = [first]
+            if isinstance(first, ast.List | ast.Tuple | ast.Dict):
+                texts = first.keys if isinstance(first, ast.Dict) else first.elts
+            yield from (str(one.value) for one in texts if isinstance(one, ast.Constant) and one.value)
 
 
 def _texts_of_table(table: Sequence[Field]) -> Iterator[str]:

@@ -258,7 +258,8 @@ def options(client: Client, name: str, options: dict[str, Any], unset: tuple[str
         {
             option: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             for option, value in found["options"].items()
-        }
+        },
+        are_data=True,
     )
     show_warnings(found)
 
@@ -290,7 +291,7 @@ def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool) -> Non
     elif not found:
         say(_("It has no tags."), err=True)
     else:
-        show_fields(found)
+        show_fields(found, are_data=True)
 
 
 @instance.command()
@@ -324,7 +325,7 @@ def settings(client: Client, name: str, settings: dict[str, Any]) -> None:
         found = client.call("GET", "settings", "find", name)
     if shown_as_json(warnings or found):
         return
-    show_fields(found)
+    show_fields(found, are_data=True)
     show_warnings(warnings)
 
 
