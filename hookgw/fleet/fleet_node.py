@@ -133,7 +133,7 @@ class FleetNode(ThisNode):
 
     def held_shards(self, registration: Callable[[str], Registration | None]) -> HeldShards:
         held = HeldShards(registration)
-        self.shared.share(held.is_wanted, self.lease.end)
+        self.shared.share(held.is_wanted, held.is_of_this_node, self.lease.end)
         return held
 
     def holds(self, instance: str) -> bool:

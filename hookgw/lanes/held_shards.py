@@ -65,8 +65,12 @@ class HeldShards:
 
     def is_wanted(self, lane: str) -> bool:
         """Return whether this node must hear of what others append to a lane. Called in any thread."""
+        return self._find(lane) == UNKNOWN or self.is_of_this_node(lane)
+
+    def is_of_this_node(self, lane: str) -> bool:
+        """Return whether a lane's shard is here, or being acquired. Called in any thread."""
         shard = self._find(lane)
-        return shard == UNKNOWN or shard in self._held or shard in self._noted
+        return shard in self._held or shard in self._noted
 
     def _find(self, lane: str) -> int:
         registration_id = registration_of(lane)

@@ -171,11 +171,17 @@ class SharedStore(Protocol):
             StorageUnavailable: the server refuses one. The others stay open.
         """
 
-    def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None]) -> None:
+    def share(
+        self,
+        is_wanted: Callable[[str], bool],
+        is_reported: Callable[[str], bool],
+        removed: Callable[[], None],
+    ) -> None:
         """Tell other nodes of what this one appends, and report what they append. Write as a member only.
 
         Args:
             is_wanted: whether this node hears of deliveries to a lane, by its key. Called in another thread.
+            is_reported: whether this node, and no other, reports what is held back in a lane; as above.
             removed: called in any thread when a commit shows that others have removed this node, and before
                 they may take over because the connections lead to another server.
         """

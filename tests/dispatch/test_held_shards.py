@@ -265,6 +265,7 @@ def test_a_lane_is_found_also_after_its_registration_is_gone(monkeypatch: pytest
     lanes = HeldShards(there.get)
     lanes.complete([OURS])
     assert lanes.is_wanted("reg_0:0")  # of a registration that it does not know yet
+    assert not lanes.is_of_this_node("reg_0:0")  # its node knows it
     assert lanes.shard_of_lane("reg_0:1") == UNKNOWN
     assert lanes.unknown == {"reg_0:1"}
 

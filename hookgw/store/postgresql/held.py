@@ -90,18 +90,16 @@ class Culprit(NamedTuple):
 class HeldWatch:
     """Finds what is held back, and says so in the log.
 
-    Args:
-        is_wanted: whether this node is to deliver what is in a lane, by its key. Called in another thread.
-
     Attributes:
+        is_reported: whether this node is to deliver what is in a lane, by its key. Called in another thread.
         found: what was found last; nothing if the storage refused the last look.
     """
 
-    def __init__(self, background: Reader, is_wanted: Callable[[str], bool], clock: Clock) -> None:
+    def __init__(self, background: Reader, clock: Clock) -> None:
         self._background = background
-        self._is_wanted = is_wanted
         self._clock = clock
         self._told: tuple[Culprit | None, float] | None = None
+        self.is_reported: Callable[[str], bool] = lambda _: True
         self.found = Held()
 
     async def run(self) -> None:
@@ -121,7 +119,7 @@ class HeldWatch:
         with connection.transaction():
             connection.execute(IN_ORDER)
             rows = connection.execute(HELD.format(most=MOST).encode(), (before,)).fetchall()
-        rows = [row for row in rows if self._is_wanted(row[0])]
+        rows = [row for row in rows if self.is_reported(row[0])]
         if not rows:
             return Held(), None
         lanes: dict[str, list[LaneBacklog]] = {}

@@ -77,6 +77,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         server: Server,
         writer: Writer,
         feed: Feed,
+        held: HeldWatch,
         nodes: Nodes,
         backlogs: PostgresqlBacklogs,
         threads: Threads,
@@ -84,6 +85,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
     ) -> None:
         super().__init__(commits, parts)
         self._feed = feed
+        self._held = held
         self._shared = trio.Event()
         self.server = server
         self.writer = writer
@@ -105,9 +107,15 @@ class PostgresqlStore(ComposedStore[Transaction]):
         for reader in self._readers:
             await reader.connect()
 
-    def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None] = lambda: None) -> None:
+    def share(
+        self,
+        is_wanted: Callable[[str], bool],
+        is_reported: Callable[[str], bool] = lambda _: True,
+        removed: Callable[[], None] = lambda: None,
+    ) -> None:
         """See :class:`hookgw.store.fleet.SharedStore`."""
         self._feed.is_wanted = is_wanted
+        self._held.is_reported = is_reported
         self._feed.channel = f"hookgw_{self.server.schema}"
         self.writer.guard = Guard(self._nodes, removed)
         self._shared.set()
@@ -220,7 +228,7 @@ async def open_store(
         lanes, lists = reader(connections.lanes), reader(*connections.lists)
         background = LongReader(connections.background, failures=failures, threads=threads)
         feed_task = _FeedTask(commits, feed)
-        held = HeldWatch(background, lambda lane: feed.is_wanted(lane), clock)
+        held = HeldWatch(background, clock)
         nodes = Nodes(server, cipher, threads)
         backlogs = PostgresqlBacklogs(server, background, threads)
         sessions += [nodes.session, backlogs.session]
@@ -253,7 +261,7 @@ async def open_store(
         readers = (lanes, lists, background)
         # Its methods are those of the parts.
         store = PostgresqlStore(  # type: ignore[abstract]
-            commits, parts, server, writer, feed, nodes, backlogs, threads, readers
+            commits, parts, server, writer, feed, held, nodes, backlogs, threads, readers
         )
         # To the end: a call that never returns would keep the store from closing.
         watching = trio.CancelScope(shield=True)

@@ -41,7 +41,7 @@ async def lanes(one: Node, are: Callable[[list[dict[str, Any]]], bool]) -> list[
 
 
 def held_of(found: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    return sorted((one["instance"] or "", one["held"]) for one in found)
+    return sorted((one["instance"], one["held"]) for one in found)
 
 
 async def until_held(one: Node, count: int) -> None:
@@ -98,7 +98,6 @@ async def test_in_a_fleet_the_node_of_a_lane_reports_what_is_held_back_whoever_a
         older.execute("SELECT pg_current_xact_id()")
         for name in (OF_A, OF_B):
             await emit(a, name)
-        # A node that has not heard of a webhook shows its lane without an instance.
         wanted = sorted([(OF_A, 1), (OF_B, 1)])
         found = await lanes(b, lambda found: held_of(found) == wanted)
         places = {one["instance"]: one["node"] for one in found}

@@ -351,7 +351,7 @@ async def test_a_node_has_all_its_connections_when_no_more_are_free(
 ) -> None:
     """A takeover needs them then."""
     async with open_store(database, clock=Clock()) as store:
-        store.share(lambda _: True, lambda: None)
+        store.share(lambda _: True)
         await store.members.join("a", "")
         store.members.known_version = (await store.members.changes()).version
         await until(lambda: len(_connections_of(postgres, database)) >= CONNECTIONS)

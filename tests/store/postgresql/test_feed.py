@@ -111,7 +111,7 @@ async def test_a_node_acts_for_no_shard_any_more_before_it_adopts_a_server(datab
     ended: list[int] = []
     identity = database.identity
     async with open_store(database, clock=Clock()) as store:
-        store.share(everything, lambda: ended.append(identity.switches))
+        store.share(everything, removed=lambda: ended.append(identity.switches))
         identity.is_switched = True
         await until(lambda: identity.switches)
         assert ended == [0]

@@ -25,7 +25,7 @@ async def opened(
     database: Server, node: str = "a", removed: Callable[[], None] = lambda: None
 ) -> AsyncIterator[PostgresqlStore]:
     async with open_store(database, clock=Clock()) as store:
-        store.share(lambda _: True, removed)
+        store.share(lambda _: True, removed=removed)
         await store.members.join(node, "")
         await catch_up(store)
         yield store

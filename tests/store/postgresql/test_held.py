@@ -41,11 +41,11 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def opened(
-    server: Server, is_wanted: Callable[[str], bool] = lambda _: True
+    server: Server, is_reported: Callable[[str], bool] = lambda _: True
 ) -> AsyncIterator[PostgresqlStore]:
     async with open_store(server, clock=Clock()) as store:
         store.subscribe(Listener())
-        store.share(is_wanted)
+        store.share(lambda _: True, is_reported)
         store.writer.guard = None  # these tests are not about membership
         yield store
 
@@ -124,10 +124,12 @@ async def test_the_log_names_the_transaction_once_and_says_when_it_has_ended(
     assert f"process {elsewhere.info.backend_pid} " in told[0]["transaction"]
 
 
-def looks(connection: psycopg.Connection, is_wanted: Callable[[str], bool] = lambda _: True) -> Held:
+def looks(connection: psycopg.Connection, is_reported: Callable[[str], bool] = lambda _: True) -> Held:
     clock = Clock()
     before = micros(clock.steady() - module.LEAST_AGE)
-    return HeldWatch(cast("Reader", None), is_wanted, clock).find(connection, before)[0]
+    watch = HeldWatch(cast("Reader", None), clock)
+    watch.is_reported = is_reported
+    return watch.find(connection, before)[0]
 
 
 async def test_what_waits_for_a_moment_is_not_reported(
@@ -205,7 +207,7 @@ async def test_a_look_that_fails_ends_nothing() -> None:
                 looked.set()
             return Held(count=1, oldest_queued_at=Clock().steady()), None
 
-    watch = HeldWatch(cast("Reader", Failing()), lambda _: True, Clock())
+    watch = HeldWatch(cast("Reader", Failing()), Clock())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run)
         with trio.fail_after(30):
