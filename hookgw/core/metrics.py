@@ -378,7 +378,7 @@ class Metrics:
         )
         yield CounterMetricFamily(
             "hookgw_log_lines_dropped",
-            "Lines of the log, and of standard output, that were not read in time, or that the system refused.",
+            "Lines of the log and of standard output that were not read in time, or that the system refused.",
             value=dropped_lines.value,
         )
         yield _gauge("hookgw_info", "The version that runs.", "version", {__version__: 1})
