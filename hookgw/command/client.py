@@ -76,7 +76,7 @@ _OF_PROXIES: dict[int, str] = {
     HTTPStatus.SERVICE_UNAVAILABLE: _NOT_BEHIND,
     HTTPStatus.GATEWAY_TIMEOUT: _NOT_BEHIND,
 }
-"""What to do, by the status with which a proxy answers in the place of hookgw."""
+"""What to do, by the status of a proxy that answers instead of hookgw."""
 _OF_WHAT_WAS_CHOSEN = ("instance.name_taken", "key.value_unusable", "token.unusable")
 """What is refused with 403, and is not the fault of the key that was sent."""
 
