@@ -80,7 +80,7 @@ def add_routes(app: Application, gateway: Gateway, *pages: Blueprint) -> Generat
 def _routing_of(
     app: Application, gateway: Gateway, pages: tuple[Blueprint, ...]
 ) -> Generator[None, None, Routing]:
-    routing = Routing(app)
+    routing = Routing(app.respond)
     install_error_handlers(routing, is_evolution=gateway.settings.server.is_evolution)
     install_auth(routing, gateway)
     install_query_check(routing)

@@ -21,6 +21,7 @@ from hookgw._version import __version__
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.fields import Ago
 from hookgw.command.group import PROFILE
+from hookgw.command.near_names import near_names
 from hookgw.command.output import json_option, table_options
 from hookgw.command.profiles import complete_profiles
 from hookgw.command.target import DEFAULT_SERVER, find_target
@@ -302,9 +303,9 @@ def server_options(function: Callable[..., R]) -> Callable[..., R]:
             except Failed as error:
                 if error.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
                     raise
-                from hookgw.command.names import near_names  # it imports this module
-
-                raise Failed(*error.messages, *near_names(client, click.get_current_context())) from error
+                raise Failed(
+                    *error.messages, *near_names(client.call, click.get_current_context())
+                ) from error
 
     return command
 

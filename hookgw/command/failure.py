@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from hookgw.command.words import printable
+
 
 class Failed(click.ClickException):
     """The command could not be carried out. click prints the messages and exits with code 1.
@@ -22,8 +24,6 @@ class Failed(click.ClickException):
         self.messages = messages
 
     def format_message(self) -> str:
-        from hookgw.command.output import printable  # it imports trio, and `hookgw --version` does without
-
         return "\n".join(map(printable, self.messages))
 
 

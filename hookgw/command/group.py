@@ -20,6 +20,7 @@ from hookgw._version import __version__
 from hookgw.command.completing import COMPLETE
 from hookgw.command.failure import Failed
 from hookgw.command.repeated import refuse_repeated
+from hookgw.command.words import printable
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import gettext as _
 
@@ -226,8 +227,6 @@ class LazyGroup(CommandGroup):
             raise Failed(*error.messages) from error
         except click.ClickException as error:
             # click repeats arguments, which scripts may have from anywhere. Its own texts may have lines.
-            from hookgw.command.output import printable
-
             shown = "\n".join(map(printable, error.message.split("\n")))
             error.message = shown  # type: ignore[misc]  # each kind of error shows it in a way of its own
             raise

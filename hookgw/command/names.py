@@ -8,22 +8,17 @@ from typing import Any, TypeVar
 import click
 
 from hookgw.command.client import Client
-from hookgw.command.failure import Failed
 from hookgw.command.group import PROFILE
+from hookgw.command.near_names import InstanceArgument
 from hookgw.command.target import find_target
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.language import gettext as _
-from hookgw.kernel.nearest import nearest
 from hookgw.records.tags import parse_tag
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT = 1.0
 """Seconds that a person who pressed Tab waits at most."""
-ASK_WITHIN = 5.0
-"""Seconds for finding a name that was meant."""
-FEW = 8
-"""Names that a message lists, if none of them is near."""
 
 
 def complete_instances(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -98,43 +93,6 @@ def read_name(
         if name is not None and "/" in name:
             raise click.BadParameter(_("{name!r} is not a name. Names contain no slash.", name=name))
     return value
-
-
-class InstanceArgument(click.Argument):
-    pass
-
-
-def near_names(client: Client, ctx: click.Context) -> list[str]:
-    """Return a suggestion for each instance and label that a command names and that the key cannot find."""
-    try:
-        known = [one["name"] for one in client.call("GET", "instance", "fetchInstances", timeout=ASK_WITHIN)]
-        instance = None
-        for parameter in ctx.command.params:
-            given = ctx.params.get(parameter.name or "")
-            if isinstance(parameter, InstanceArgument) and isinstance(given, str):
-                if given not in known:
-                    return _suggested(given, known)
-                instance = given
-        label = ctx.params.get("label")
-        if instance is None or not isinstance(label, str):
-            return []
-        found = client.call("GET", "webhook", "list", instance, timeout=ASK_WITHIN)["registrations"]
-        labels = [one["label"] for one in found]
-        return [] if label in labels else _suggested(label, labels, of=instance)
-    except (Failed, KeyError, TypeError):
-        return []  # the refusal itself is what matters
-
-
-def _suggested(given: str, known: list[str], *, of: str | None = None) -> list[str]:
-    in_other_case = (name for name in known if name.casefold() == given.casefold())
-    if near := nearest(given, known) or next(in_other_case, None):
-        return [_("Did you mean {near}?", near=near)]
-    if not 0 < len(known) <= FEW:
-        return []
-    names = ", ".join(sorted(known))
-    if of is None:
-        return [_("The instances that the key can access: {names}.", names=names)]
-    return [_("The labels of {instance}: {names}.", instance=of, names=names)]
 
 
 def instance_argument(name: str = "instance", **options: Any) -> Callable[[F], F]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from hookgw.command.failure import Failed, ReaderGone
-from hookgw.command.words import cell_text
+from hookgw.command.words import cell_text, printable
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import translated
 from hookgw.kernel.times import parse_rfc3339
@@ -68,7 +68,7 @@ def shown_as_json(value: Any) -> bool:
 
 
 def say(*lines: object, err: bool = False) -> None:
-    """Print values, each on one line, as :func:`printable` returns them.
+    """Print values, each on one line, as :func:`~hookgw.command.words.printable` returns them.
 
     Commands print only through this module: a text may come from anywhere.
     """
@@ -356,17 +356,3 @@ def _print(renderable: Any, width: int) -> None:
     with console.capture() as drawn:
         console.print(renderable)
     _write("\n".join(line.rstrip() for line in drawn.get().splitlines()))
-
-
-def printable(value: object) -> str:
-    """Return a value as text for people: ``None`` is empty, and booleans are yes and no.
-
-    Control characters, which could manipulate the terminal, become ``�``.
-    """
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return _("yes") if value else _("no")
-    if isinstance(value, list | tuple):
-        return ", ".join(printable(item) for item in value)
-    return "".join(char if char.isprintable() else "�" for char in str(value))

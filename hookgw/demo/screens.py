@@ -11,7 +11,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hookgw.command.output import cut, printable, say
+from hookgw.command.output import cut, say
+from hookgw.command.words import printable
 from hookgw.demo.board import Row, named_counts
 from hookgw.demo.invitation import Invitation
 from hookgw.demo.painter import Painter

@@ -1,7 +1,8 @@
-"""The order of the manual: each page of ``docs/``, once. A test demands that every page is in this list."""
+"""What the manual consists of: each page of ``docs/``, once, in order, which a test demands; shared files."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -24,6 +25,11 @@ class Chapter(NamedTuple):
 HOME = Chapter("docs/README.md", "Start here", "")
 REFERENCE = "http"
 """The path of the HTTP reference, which the gateway makes of its own routes."""
+
+SHARED_ASSETS = tuple(
+    Path(__file__).parents[1] / "site" / "assets" / name for name in ("clipboard.js", "icon.svg")
+)
+"""What the manual has of the dashboard's files, beside its own."""
 
 CONTENTS: dict[str, list[Chapter]] = {
     "Getting started": [

@@ -19,9 +19,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from hookgw.kernel.language import LANGUAGES
 from hookgw.manual import shell
 from hookgw.manual.archive import pack
-from hookgw.manual.contents import CONTENTS, HOME, REFERENCE
+from hookgw.manual.contents import CONTENTS, HOME, REFERENCE, SHARED_ASSETS
 from hookgw.manual.markdown import Heading, Part, Renderer, parts_of, plain, relative
-from hookgw.manual.packaged import SHARED_ASSETS
 
 _HERE = Path(__file__).parent
 _WORD = re.compile(r"\w[\w.\-]+\w")

@@ -9,13 +9,10 @@ from pathlib import Path
 
 from hookgw._version import __version__
 from hookgw.manual.archive import Archive
+from hookgw.manual.contents import SHARED_ASSETS
 
 ARCHIVE = "manual.zip"
 """The name of the packaged manual, beside this module."""
-SHARED_ASSETS = tuple(
-    Path(__file__).parents[1] / "site" / "assets" / name for name in ("clipboard.js", "icon.svg")
-)
-"""What the manual has of the dashboard's files, beside its own."""
 
 
 def open_manual() -> Archive | None:

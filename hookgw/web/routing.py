@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quart_trio import QuartTrio
@@ -9,20 +10,24 @@ from werkzeug.routing import Rule
 
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
-from hookgw.web.app import Application
 from hookgw.web.plugin_routes import PluginRoutes
 from hookgw.web.request_body import CheckedRequest
 
 
 class Routing(QuartTrio):
-    """The routes of one application. Plugins get this object."""
+    """The routes of one application. Plugins get this object.
+
+    Args:
+        respond: of the application, to which each request goes first: middleware sees all of them, also those
+            of fast paths.
+    """
 
     request_class = CheckedRequest
     has_middleware = False
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, respond: Callable[..., Awaitable[None]]) -> None:
         super().__init__("hookgw.web", static_folder=None)
-        self._application = application
+        self._respond = respond
         # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
         self.config["MAX_CONTENT_LENGTH"] = None
         self.config["BODY_TIMEOUT"] = None  # ClientTimeouts does this without a cancel scope per request
@@ -30,8 +35,8 @@ class Routing(QuartTrio):
         self.url_map.merge_slashes = False  # werkzeug would redirect, to a host that the client names
 
     async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
-        """Respond to a request as the application does: middleware sees all requests, also of fast paths."""
-        await self._application.respond(scope, receive, send, has_middleware=self.has_middleware)
+        """Respond to a request as the application does."""
+        await self._respond(scope, receive, send, has_middleware=self.has_middleware)
 
     async def respond_by_route(self, scope: Any, receive: Any, send: Any) -> None:
         """Let the route of a request respond."""

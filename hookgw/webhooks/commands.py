@@ -17,7 +17,6 @@ from hookgw.command.names import complete_kinds, instance_argument, kinds_option
 from hookgw.command.output import (
     Column,
     ask_on_terminal,
-    printable,
     say,
     show_fields,
     show_json,
@@ -30,7 +29,7 @@ from hookgw.command.output import (
     yes_option,
 )
 from hookgw.command.selection import page_options, time_options
-from hookgw.command.words import told
+from hookgw.command.words import printable, told
 from hookgw.kernel.language import N_, ngettext
 from hookgw.kernel.language import gettext as _
 from hookgw.webhooks.fields import FIELDS, GRACE

@@ -16,3 +16,4 @@ from hookgw.command.process import *
 from hookgw.command.profiles import *
 from hookgw.command.repeated import *
 from hookgw.command.target import *
+from hookgw.command.words import *

@@ -17,7 +17,6 @@ from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
     data_text,
-    printable,
     say,
     show_fields,
     show_next_page,
@@ -27,6 +26,7 @@ from hookgw.command.output import (
     wants_json,
 )
 from hookgw.command.selection import finished_option, page_options, selection_options, time_options
+from hookgw.command.words import printable
 from hookgw.deliveries.commands.replay import replay
 from hookgw.deliveries.commands.selection import body_of, count_of, kinds_option, named, show_counts
 from hookgw.kernel.language import gettext as _

@@ -16,7 +16,8 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.fields import read_interval
 from hookgw.command.names import complete_kinds, complete_labels, instance_argument, tag_option
-from hookgw.command.output import EVERYTHING, available_width, cut, printable, say, show_json_line
+from hookgw.command.output import EVERYTHING, available_width, cut, say, show_json_line
+from hookgw.command.words import printable
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
