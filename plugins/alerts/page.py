@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
-import trio
 from markupsafe import Markup
 
 from hookgw import Invalid, PluginGateway
@@ -15,7 +14,7 @@ from hookgw.records.tags import tags_from
 from hookgw.site.formats import time_element
 
 from .options import On, check_rule, read_rule
-from .service import RULES, Alerts, state_of
+from .service import RULE, Alerts, state_of
 from .texts import describe
 
 MOST_RULES = 100
@@ -26,8 +25,6 @@ class Page:
 
     def __init__(self, alerts: Callable[[], Alerts]) -> None:
         self._alerts = alerts
-        # Held from the read of the rules to the write: of two changes at once, both last.
-        self._changing = trio.Lock()
 
     async def render(self, gateway: PluginGateway, query: Mapping[str, str]) -> str:
         alerts, records = self._alerts(), await gateway.records.load()
@@ -50,8 +47,8 @@ class Page:
         )
         in_file = ((rule, "", _("in the file")) for rule in options.rules)
         of_page = (
-            (rule, reason, _button(f"remove:{rule.id}", _("Remove")))
-            for rule, reason in alerts.rules_of_dashboard(records)
+            (rule, reason, _button(f"remove:{key}", _("Remove")))
+            for key, rule, reason in alerts.rules_of_dashboard(records)
         )
         rules = _table(
             (_("On"), _("For"), _("Instances"), _("Tags"), _("To"), ""),
@@ -117,16 +114,8 @@ class Page:
             if error:
                 return _("{channel} does not take it: {reason}", channel=name, reason=error)
             return _("{channel} has the test.", channel=name)
-        async with self._changing:
-            return await self._change_rules(alerts, gateway, what, name, form)
-
-    async def _change_rules(
-        self, alerts: Alerts, gateway: PluginGateway, what: str, name: str, form: Mapping[str, str]
-    ) -> str:
-        stored = list((await gateway.records.load()).get(RULES) or ())
-        if what == "remove":
-            kept = [rule for rule in stored if _id_of(rule) != name]
-            await gateway.records.put({RULES: kept})
+        if what == "remove" and name.startswith(RULE):
+            await gateway.records.put({name: None})
             return _("The rule is removed.")
         if what != "add":
             raise Invalid.of("alerts.no_button", "Choose a button of the page.")
@@ -141,29 +130,24 @@ class Page:
         if tags := form.get("tags", "").replace(",", " ").split():
             rule["tags"] = tags_from(tags)
         try:
-            check_rule(read_rule(rule), alerts.options)
+            read = read_rule(rule)
+            check_rule(read, alerts.options)
         except ValueError as error:
             raise Invalid.of(
                 "alerts.rule_refused", "{reason}.", reason=f"{str(error)[:1].upper()}{str(error)[1:]}"
             ) from None
+        stored = [key for key in await gateway.records.load() if key.startswith(RULE)]
+        key = f"{RULE}{read.id}"
+        if key in stored:
+            raise Invalid.of("alerts.same_rule", "There is this rule already.")
         if len(stored) >= MOST_RULES:
             raise Invalid.of(
                 "alerts.too_many_rules",
                 "The dashboard takes {most} rules. Put the others into the configuration.",
                 most=MOST_RULES,
             )
-        if rule in stored:
-            raise Invalid.of("alerts.same_rule", "There is this rule already.")
-        await gateway.records.put({RULES: [*stored, rule]})
+        await gateway.records.put({key: rule})
         return _("The rule is added.")
-
-
-def _id_of(stored: dict[str, Any]) -> str | None:
-    """Return the id of a stored rule; ``None`` of one of another version, which is on no page."""
-    try:
-        return read_rule(stored).id
-    except ValueError:
-        return None
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> Markup:

@@ -48,7 +48,7 @@ def add_routes(app: QuartTrio, gateway: PluginGateway, alerts: Alerts) -> None:
             "channels": [*alerts.options.channels],
             "leftOut": [
                 {"on": rule.kinds, "to": rule.to, "reason": reason}
-                for rule, reason in alerts.rules_of_dashboard(records)
+                for _, rule, reason in alerts.rules_of_dashboard(records)
                 if reason
             ],
         }

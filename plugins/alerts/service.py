@@ -24,8 +24,8 @@ LOOK_EVERY = 15.0
 
 NOTICES_AT_ONCE = 8
 
-RULES = "rules"
-"""The record with the rules of the dashboard."""
+RULE = "rule "
+"""Records with a rule of the dashboard begin with this, and end with its id."""
 STATE = "state "
 """Records with parts of what is remembered begin with this; :mod:`.watch` describes it."""
 PART = 250_000
@@ -183,27 +183,27 @@ class Alerts:
     def rules(self, records: dict[str, Any]) -> list[Rule]:
         """Return the rules of the file, and those of the dashboard that still fit the channels."""
         found = [*self.options.rules]
-        for rule, reason in self.rules_of_dashboard(records):
+        for _, rule, reason in self.rules_of_dashboard(records):
             if reason:
                 self._leave_out(reason)
             else:
                 found.append(rule)
         return found
 
-    def rules_of_dashboard(self, records: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
-        """Yield the rules of the dashboard, each with why it is left out; an empty reason if it is not."""
-        for given in records.get(RULES) or ():
+    def rules_of_dashboard(self, records: dict[str, Any]) -> Iterator[tuple[str, Rule, str]]:
+        """Yield the rules of the dashboard: the record's key, the rule, and why it is left out, if it is."""
+        for key in sorted(key for key in records if key.startswith(RULE)):
             try:
-                rule = read_rule(given)
+                rule = read_rule(records[key])
             except ValueError as error:  # of another version
                 self._leave_out(str(error))
                 continue
             try:
                 check_rule(rule, self.options)
             except ValueError as error:
-                yield rule, str(error)
+                yield key, rule, str(error)
             else:
-                yield rule, ""
+                yield key, rule, ""
 
     def _leave_out(self, reason: str) -> None:
         if reason not in self._left_out:  # once: the rules are read at each look

@@ -16,7 +16,7 @@ import trio
 import trio.lowlevel
 from trio.testing import MockClock
 
-from hookgw import Gateway, Invalid
+from hookgw import Gateway, Invalid, PluginGateway
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from tests.api.conftest import KEY, open_client
 from tests.public.kernel import ConfigError
@@ -360,12 +360,18 @@ async def test_a_rule_of_the_dashboard_lasts(
     assert told(phone)[-1] == ("raised", "A test of hookgw's alerts")
 
 
+async def stored_rules(gateway: PluginGateway) -> dict[str, Any]:
+    return {key: rule for key, rule in (await gateway.records.load()).items() if key.startswith("rule ")}
+
+
 async def test_a_rule_whose_channel_is_gone_is_shown_with_the_reason(tmp_path: Path, phone: Receiver) -> None:
     """It tells nobody: the page had no trace of it, and a new rule looked as if it were the first."""
     async with alerting(tmp_path, phone, settings={"auth": {"global_key": KEY}}) as kit:
         gateway = kit.gateway.for_plugin("alerts")
-        rules = [{"on": on, "to": [to]} for on, to in (("disk", "mail"), ("webhook_failing", "phone"))]
-        await gateway.records.put({"rules": rules})
+        wanted = {
+            f"rule {on}": {"on": on, "to": [to]} for on, to in (("disk", "mail"), ("dead_letters", "phone"))
+        }
+        await gateway.records.put(wanted)
         [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
         shown = str(await page.render(gateway, {}, 10))
         [row] = re.findall(r"<tr><td>disk</td>.*?</tr>", shown)
@@ -374,18 +380,18 @@ async def test_a_rule_whose_channel_is_gone_is_shown_with_the_reason(tmp_path: P
         assert (await listed(kit))["leftOut"] == [{"on": ["disk"], "to": ["mail"], "reason": reason}]
         [rule] = re.findall("remove:([^']+)'", row)
         assert await page.submit(gateway, {"do": f"remove:{rule}"}, 10) == "The rule is removed."
-        assert (await gateway.records.load())["rules"] == rules[1:]
+        assert (await stored_rules(gateway)) == {"rule dead_letters": wanted["rule dead_letters"]}
 
 
 async def test_a_rule_is_removed_beside_one_of_another_version(tmp_path: Path, phone: Receiver) -> None:
     async with alerting(tmp_path, phone) as kit:
         gateway = kit.gateway.for_plugin("alerts")
-        rules = [{"on": "rain", "to": ["phone"]}, {"on": "disk", "to": ["phone"]}]
-        await gateway.records.put({"rules": rules})
+        wanted = {f"rule {on}": {"on": on, "to": ["phone"]} for on in ("rain", "disk")}
+        await gateway.records.put(wanted)
         [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
         [rule] = re.findall("remove:([^']+)'", str(await page.render(gateway, {}, 10)))
         assert await page.submit(gateway, {"do": f"remove:{rule}"}, 10) == "The rule is removed."
-        assert (await gateway.records.load())["rules"] == rules[:1]
+        assert (await stored_rules(gateway)) == {"rule rain": wanted["rule rain"]}
 
 
 async def test_rules_that_two_add_at_once_both_last(
@@ -406,8 +412,8 @@ async def test_rules_that_two_add_at_once_both_last(
                 for kind in ("webhook_failing", "dead_letters"):
                     form = {"do": "add", "on": kind, "to": "phone"}
                     nursery.start_soon(page.submit, gateway, form, 10)
-        rules = (await gateway.records.load())["rules"]
-        assert sorted(rule["on"] for rule in rules) == ["dead_letters", "webhook_failing"]
+        rules = await stored_rules(gateway)
+        assert sorted(rule["on"] for rule in rules.values()) == ["dead_letters", "webhook_failing"]
 
 
 @pytest.mark.parametrize(
