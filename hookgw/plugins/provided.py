@@ -18,6 +18,7 @@ from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.schemes import RESERVED_SCHEMES
 from hookgw.plugins.boundary import WrongResult
 from hookgw.plugins.signatures import signature_of
+from hookgw.records.api_keys import Right
 from hookgw.records.dashboard_pages import DashboardPage
 from hookgw.records.events import Catalog, Event, EventKind
 from hookgw.records.instances import FOREIGN, INSTANCE_NAME
@@ -146,12 +147,15 @@ def check_page(page: object) -> DashboardPage:
         _check_page_function("submit", page.submit, path, "form")
     if not isinstance(page.of_instance, bool):
         raise WrongResult(f"of_instance of the page {path} must be True or False")
+    if page.needs is not None and type(page.needs) is not Right:
+        raise WrongResult(f"needs of the page {path} must be a hookgw.Right, or None")
     return DashboardPage(
         title=_json_copy(title, f"the title of the page {path}"),
         path=path,
         render=page.render,
         of_instance=page.of_instance,
         submit=page.submit,
+        needs=page.needs,
     )
 
 

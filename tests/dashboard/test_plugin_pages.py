@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 import hookgw
 from hookgw import DashboardPage, Gateway, PluginGateway
-from tests.dashboard.conftest import Browser
+from tests.dashboard.conftest import KEY, Browser
 from tests.public.app import open_gateway
 from tests.public.config import Settings
 from tests.public.plugins import Hooks, load_plugins
@@ -84,6 +84,10 @@ class Plugin:
             DashboardPage(title="Form", path="form", render=text, submit=rename),
             DashboardPage(title="Own", path="own", render=of_instance, submit=rename, of_instance=True),
             DashboardPage(title="Seen", path="seen", render=of_instance, of_instance=True),
+            DashboardPage(title="Read", path="read", render=text, needs=hookgw.Right.READ),
+            DashboardPage(
+                title="Told", path="told", render=of_instance, of_instance=True, needs=hookgw.Right.PAYLOADS
+            ),
         ]
 
 
@@ -199,6 +203,28 @@ async def test_an_instance_has_pages_of_its_own(browser: Browser, visitor: Brows
     assert '<form class="plugin"' not in (await visitor.get("/instances/mine/plugins/mine/seen")).text
     assert (await visitor.get("/instances/other/plugins/mine/own")).status_code == 403
     assert (await visitor.submit(page, "/instances/other/plugins/mine/own")).status_code == 403
+
+
+async def test_a_page_needs_the_right_that_it_names(visitor: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("mine")
+    maker = gateway.keys.holder_of(KEY)
+    assert maker is not None
+    pages = (
+        "/plugins/mine/text",
+        "/plugins/mine/read",
+        *(f"/instances/mine/plugins/mine/{n}" for n in ("seen", "told")),
+    )
+    for rights, opened in (
+        (["read"], pages[1:2]),
+        (["read", "connect"], pages[1:3]),
+        (["read", "payloads"], (pages[1], pages[3])),
+    ):
+        _, key = await gateway.keys.create(None, "-".join(rights), maker=maker, rights=rights)
+        await visitor.log_in(key)
+        assert tuple([page for page in pages if (await visitor.get(page)).status_code == 200]) == opened
+        links = (await visitor.get("/")).text + (await visitor.get("/instances/mine")).text
+        assert tuple(page for page in pages if f'href="/dashboard{page}"' in links) == opened
+        await visitor.submit("/", "/logout")
 
 
 async def test_a_plugin_that_is_switched_off_later_has_no_page(browser: Browser) -> None:

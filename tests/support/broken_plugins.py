@@ -236,6 +236,10 @@ PAGES = {
         "DashboardPage(title='X', path='a', render=render, of_instance='yes')",
         "of_instance of the page a must be True or False",
     ),
+    "a page that needs what is no right": (
+        "DashboardPage(title='X', path='a', render=render, needs='read')",
+        "needs of the page a must be a hookgw.Right, or None",
+    ),
     "two pages with one path": (
         "*[DashboardPage(title='X', path='a', render=render)] * 2",
         "two of its pages have the path a",

@@ -136,7 +136,7 @@ class InstancePage(Page):
                 "kinds": self._gateway.catalog.of_instances(),
                 "usual_kind": _USUAL_KIND,
                 "once": new_token(),
-                "plugin_pages": [page for page in pages if page.of_instance],
+                "plugin_pages": [page for page in pages if page.of_instance and visitor().has(page.right)],
             }
             values["charts"] = await figure_part(
                 self._site,
