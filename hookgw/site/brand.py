@@ -36,8 +36,8 @@ _SIGNATURES = (
 )
 _LOGO_STYLE = ".brand { display: inline-flex; align-items: center; gap: .6rem; }\n"
 _LOGO_STYLE += ".brand img { height: 1.75rem; max-width: 12rem; object-fit: contain; }\n"
-# Bars say how deliveries ended: in a red brand, delivered ones would look dead.
-_OF_STATES = ".chart .delivered { fill: var(--good); } .key:not(.dead)::before { background: var(--good); }\n"
+# Charts say how deliveries ended: in a red brand, delivered ones would look dead.
+_OF_STATES = ":root { --done: var(--good); }\n"
 
 
 class Brand(NamedTuple):

@@ -1,11 +1,27 @@
 """Charts: the value under the pointer, and the span that somebody chooses in one."""
 
 import time
+from importlib.resources import files
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, expect
 
+from tests.public.config import BrandSettings
+from tests.public.site import load_brand
 from tests.support.gateway_process import ReceiverProcess, Server
+
+SHEET = files("hookgw.site").joinpath("assets/dashboard.css").read_bytes()
+
+# Of each key of a legend: the colour it shows, and that of the bars or the line with its name.
+COLOURS_OF_KEYS = """(keys) => keys.map((key) => {
+  const [, name] = key.classList, isLine = name.startsWith("p");
+  const drawn = document.createElementNS("http://www.w3.org/2000/svg", isLine ? "polyline" : "path");
+  drawn.classList.add(name);
+  key.closest("figure").querySelector("svg svg").append(drawn);
+  const [shown, line] = [getComputedStyle(key, "::before"), getComputedStyle(drawn)];
+  const ground = shown.backgroundColor === "rgba(0, 0, 0, 0)" ? "" : shown.backgroundColor;
+  return isLine ? [shown.borderTopColor + ground, line.stroke] : [ground, line.fill];
+})"""
 
 
 def wait_counted(server: Server, name: str) -> None:
@@ -70,6 +86,22 @@ def test_a_chart_says_its_values_and_filters_by_a_span(
     page.get_by_text("The same as a table").click()
     expect(page.get_by_role("columnheader", name="Oldest pending")).to_be_attached()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_brand_leaves_each_key_the_colour_of_its_line(page: Page, server: Server) -> None:
+    brand = load_brand(BrandSettings(colour="#a81e1e"), SHEET).assets["brand.css"].content
+    page.route("**/dashboard.css", lambda route: route.fulfill(body=SHEET + brand, content_type="text/css"))
+    server.post("/instance/create", {"instanceName": "branded"}, status=201)
+    server.emit("branded", "CONNECTION_UPDATE", {"instance": "branded", "state": "open"})
+    for _ in range(80):
+        if server.get("/figures/find/branded")["total"]["accepted"]:
+            break
+        time.sleep(0.25)
+    page.goto("/dashboard/instances/branded?span=1h")
+    found: list[list[str]] = page.locator(".legend .key").evaluate_all(COLOURS_OF_KEYS)
+    assert len(found) == 10
+    assert [key for key, _ in found] == [line for _, line in found]
+    assert len({key for key, _ in found[:3]}) == 3  # dead ones are as red as the brand
 
 
 def test_charts_are_shown_anew_unless_somebody_is_at_work_in_them(
