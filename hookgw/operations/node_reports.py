@@ -393,13 +393,17 @@ class NodeReports(Collaborator):
             found = {*self._states.with_number(asked.digits)}
         else:
             found = {one.instance for one, _ in self._auto_disable.failing()}
+            found.update(one.instance for one in self._registry.registrations() if one.disabled_reason)
         return MatchingPart([*filter(self._holds, found)], sorted(self._shards()))
 
     def _connection(self, name: str, *, counts_failing: bool) -> InstanceConnection:
         instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
         if counts_failing:
             of_instance = self._registry.of_instance(name)
-            failing = sum(failing_since(one.id) is not None for one in of_instance)
+            # Of one that hookgw has disabled, events are lost: it fails, too.
+            failing = sum(
+                bool(failing_since(one.id) is not None or one.disabled_reason) for one in of_instance
+            )
         return InstanceConnection(
             instances.connection_state(name),
             instances.close_reason(name),

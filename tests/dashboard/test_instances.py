@@ -100,6 +100,21 @@ async def test_instances_are_filtered_and_sorted(browser: Browser, gateway: Gate
     assert (await browser.get("/instances?tag=nonsense")).status_code == 400
 
 
+async def test_a_webhook_that_hookgw_disabled_fails_until_it_is_enabled(
+    browser: Browser, gateway: Gateway
+) -> None:
+    for name in ("loja1", "other"):
+        await gateway.instances.create(name)
+    await set_webhook(gateway)
+    gone = gateway.registrations.get("loja1")
+    await gateway.auto_disable.disable(gone, "The receiver answered 410 Gone.")
+    page = (await browser.get("/instances?state=failing")).text
+    assert re.findall(r'<tr id="row-(\w+)"', page) == ["loja1"]
+    assert "1 failing</span>" in page
+    await set_webhook(gateway)
+    assert "No instance matches" in (await browser.get("/instances?state=failing")).text
+
+
 async def test_names_are_searched_and_paged(browser: Browser, gateway: Gateway) -> None:
     for number in range(51):
         await gateway.instances.create(f"shop-{number:02}")
