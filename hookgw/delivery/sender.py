@@ -23,7 +23,7 @@ from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import outcome_of_status, parse_retry_after
 from hookgw.delivery.redaction import redact, secrets_sent, shown_head, with_added_headers
-from hookgw.delivery.request_head import RequestHead
+from hookgw.delivery.request_head import begin_head, render_head
 from hookgw.delivery.signing import sign
 from hookgw.kernel.errors import PluginFailed, PluginMissing
 from hookgw.kernel.masking import repr_without, with_masked_user
@@ -106,9 +106,9 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
             target = target.for_kind(path_segment(event.kind))
         if len(self.beginnings) >= MOST_BEGINNINGS:
             self.beginnings.clear()
-        # Not kept, because it takes as much memory as the text, for each of thousands of lanes.
-        head = RequestHead(target, self.headers)
-        text = head.beginning(_event_headers(event), _OF_ATTEMPT)
+        # Each attempt has its own ones of these.
+        lasting = {name: value for name, value in self.headers.items() if name not in _OF_ATTEMPT}
+        text = begin_head(target, lasting | _event_headers(event))
         found = self.beginnings[event.kind, event.instance] = target, text, with_masked_user(target.url)
         return found
 
@@ -256,7 +256,7 @@ class DeliverySender:
         number: int,
         headers: dict[str, str] | None = None,
     ) -> dict[str, str]:
-        """Return the headers of an attempt that is no request of hookgw's, signed as of now.
+        """Return the headers, signed as of now, of an attempt that a plugin has changed or makes, or of a fetch.
 
         Args:
             body, number, headers: as for :meth:`send`.
@@ -331,13 +331,8 @@ class DeliverySender:
                 head = _signed_head(template, beginning, event, body, number, timestamp)
             else:
                 # A plugin may also remove headers, which the rendered head cannot do.
-                signature = sign(template.lasting or template.keys(timestamp), event.id, timestamp, body)
-                signed = (
-                    ("webhook-id", event.id),
-                    ("webhook-timestamp", str(timestamp)),
-                    *([("webhook-signature", signature)] if signature else ()),
-                )
-                head = RequestHead(target, headers).render(len(body), signed)
+                signed = self.signed_headers(delivery, body, template, number=number, headers=headers)
+                head = render_head(target, signed, len(body))
         except ValueError as refusal:
             # A header that was allowed when the registration was stored.
             return AttemptResult(

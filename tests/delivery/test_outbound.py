@@ -32,7 +32,7 @@ from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.public.app import open_gateway
 from tests.public.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from tests.public.delivery import URL_CHECK_TIMEOUT as CHECK_TIMEOUT
-from tests.public.delivery import OutboundHttp, RequestHead, SystemResolver
+from tests.public.delivery import OutboundHttp, SystemResolver, render_head
 from tests.public.kernel import DAY, Duration, Forbidden, Size, parse_target
 from tests.public.plugins import Hooks, load_plugins
 from tests.public.records import GLOBAL_INSTANCE
@@ -384,7 +384,7 @@ async def test_the_settings_reach_every_client(tmp_path: Path, nursery: trio.Nur
         lent = outbound.pools.borrow_nowait(("https", "127.0.0.1", port, None), "shop")
         assert lent is not None
         target = parse_target(receiver.url)
-        head = RequestHead(target, {}).render(2)
+        head = render_head(target, {}, 2)
         apart = outbound.transport()
         for transport in (apart, lent, lent):
             await transport.exchange(target, head, b"{}", deadline=trio.current_time() + 10)
@@ -400,7 +400,7 @@ async def test_with_no_limit_a_connection_is_used_for_ever(
     outbound = OutboundHttp(DeliverySettings(allow_networks=("127.0.0.0/8",), connection_age=Duration(0)))
     await nursery.start(outbound.run)
     target = parse_target(hookgw_receiver.url)
-    head = RequestHead(target, {}).render(2)
+    head = render_head(target, {}, 2)
     transport = outbound.transport()
     for _ in range(3):
         await transport.exchange(target, head, b"{}", deadline=trio.current_time() + 10)

@@ -19,8 +19,8 @@ from tests.public.delivery import (
     Deadlines,
     Dialer,
     LaneTransport,
-    RequestHead,
     Response,
+    render_head,
 )
 from tests.public.kernel import Target, parse_target
 from tests.public.records import TlsIdentity
@@ -210,6 +210,6 @@ def frozen_at_responses(lane: LaneTransport, clock: MockClock, seconds: float) -
 
 async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Response:
     target = server.target()
-    head = RequestHead(target, {"content-type": "application/json"}).render(len(body))
+    head = render_head(target, {"content-type": "application/json"}, len(body))
     exchange = lane.exchange(target, head, body, deadline=trio.current_time() + seconds)
     return await hub_of(lane).steps.go(exchange)

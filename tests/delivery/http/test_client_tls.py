@@ -35,12 +35,12 @@ from tests.public.delivery import (
     Dialer,
     LaneTransport,
     PooledTransport,
-    RequestHead,
     TlsFailed,
     default_ssl_context,
     load_certificate,
     mail_ssl_context,
     read_ca_file,
+    render_head,
 )
 from tests.public.kernel import StartError
 from tests.public.records import NO_IDENTITY, TlsIdentity
@@ -452,7 +452,7 @@ async def exchange(
     lent = pools.borrow_nowait(("https", "127.0.0.1", server.port, tls), holder)
     assert lent is not None
     target = server.target()
-    head = RequestHead(target, {}).render(len(BODY))
+    head = render_head(target, {}, len(BODY))
     try:
         assert (await lent.exchange(target, head, BODY, deadline=trio.current_time() + 10)).status == 200
     finally:

@@ -13,8 +13,8 @@ from tests.public.delivery import (
     Dialer,
     PooledTransport,
     PoolKey,
-    RequestHead,
     Response,
+    render_head,
 )
 
 SIZE = 2**20
@@ -33,7 +33,7 @@ async def attempt(pools: ConnectionPools, server: Server, holder: str, *, second
     transport = pools.borrow_nowait(key, holder)
     assert transport is not None
     try:
-        head = RequestHead(target, {}).render(0, ())
+        head = render_head(target, {}, 0)
         return await transport.exchange(target, head, b"", deadline=trio.current_time() + seconds)
     finally:
         pools.give_back(transport)

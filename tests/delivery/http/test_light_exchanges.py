@@ -17,7 +17,7 @@ from tests.delivery.http.raw_receiver import (
     transport,
 )
 from tests.public.concurrency import Hub
-from tests.public.delivery import DeliveryError, LaneTransport, RequestHead, Response, TimedOut
+from tests.public.delivery import DeliveryError, LaneTransport, Response, TimedOut, render_head
 from tests.support.hub import choice
 
 LARGE = b"x" * 8_000_000
@@ -30,7 +30,7 @@ async def exchange(
     hub: Hub = hub_of(lane)
     task = current_task()
     target = server.target()
-    head = RequestHead(target, {"content-type": "application/json"}).render(len(body))
+    head = render_head(target, {"content-type": "application/json"}, len(body))
 
     async def run() -> tuple[Response | DeliveryError, bool]:
         try:

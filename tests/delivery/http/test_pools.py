@@ -30,8 +30,8 @@ from tests.public.delivery import (
     PooledTransport,
     PoolKey,
     PoolPlace,
-    RequestHead,
     TimedOut,
+    render_head,
 )
 from tests.support.ports import free_port
 
@@ -754,7 +754,7 @@ async def test_a_busy_connection_follows_a_host_that_moved(mock_clock: MockClock
         serving(always_ok, host="127.0.0.3", port=former.port) as present,
     ):
         target = former.target(host="moves.example")
-        head = RequestHead(target, {}).render(len(BODY))
+        head = render_head(target, {}, len(BODY))
         origin, last = ("http", "moves.example", former.port, None), None
         for second in range(400):
             if second == 100:

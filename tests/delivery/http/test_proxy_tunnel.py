@@ -21,9 +21,9 @@ from tests.public.delivery import (
     Dialer,
     LaneTransport,
     Phase,
-    RequestHead,
     Response,
     TimedOut,
+    render_head,
 )
 from tests.public.delivery import MAX_PROXY_HEAD as MAX_HEAD
 from tests.support.proxies import LittleProxy, Speak, http_proxy, open_proxy, saying, socks5_proxy
@@ -59,7 +59,7 @@ def dialer(url: str) -> Dialer:
 
 async def post(lane: LaneTransport, server: Server, host: str = "example.com") -> Response:
     target = server.target(host=host)
-    head = RequestHead(target, {}).render(0)
+    head = render_head(target, {}, 0)
     return await lane.exchange(target, head, b"", deadline=trio.current_time() + 30)
 
 

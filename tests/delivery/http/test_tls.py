@@ -27,10 +27,10 @@ from tests.public.delivery import (
     LaneTransport,
     Phase,
     Reached,
-    RequestHead,
     ResponseFailed,
     TimedOut,
     TlsFailed,
+    render_head,
 )
 
 AUTHORITY = trustme.CA()
@@ -255,7 +255,7 @@ async def test_a_name_with_a_trailing_dot_is_verified_without_it(trust: ssl.SSLC
     lane = LaneTransport(dialer, ssl_context=trust)
     async with serving(always_ok, context=server_context("example.com")) as server:
         target = server.target(host="example.com.")
-        head = RequestHead(target, {}).render(len(BODY))
+        head = render_head(target, {}, len(BODY))
         answer = await lane.exchange(target, head, BODY, deadline=trio.current_time() + 10)
         assert answer.status == 200
         await lane.aclose()

@@ -29,11 +29,11 @@ from tests.public.delivery import (
     NotHttp,
     Phase,
     Reached,
-    RequestHead,
     ResponseFailed,
     ResponseParser,
     SendFailed,
     TimedOut,
+    render_head,
 )
 from tests.public.kernel import parse_target
 
@@ -448,7 +448,7 @@ async def test_every_new_connection_passes_the_guard(then: str) -> None:
     lane = LaneTransport(dialer)
     async with serving(answering(OK)) as server:
         target = server.target(host="rebinding.example")
-        request = RequestHead(target, {}).render(0)
+        request = render_head(target, {}, 0)
         assert (await lane.exchange(target, request, b"", deadline=trio.current_time() + 5)).status == 200
         with pytest.raises(Blocked, match=f"of {re.escape(then)} is not dialled"):
             await lane.exchange(target, request, b"", deadline=trio.current_time() + 5)
