@@ -15,7 +15,14 @@ instances."""
 
 
 class Envelope:
-    """Encodes the envelopes of one registration. What they share is encoded once."""
+    """Encodes the envelopes of one registration as JSON in UTF-8. What they share is encoded once.
+
+    The keys are, in this order: ``event``, ``instance``, ``data``, ``destination``, ``date_time``,
+    ``sender``, ``server_url``; the last two only if they are known.
+
+    Args:
+        server_url: this gateway's address, for events that do not name another.
+    """
 
     __slots__ = ("_beginnings", "_end", "_middle", "_server_url")
 
@@ -47,19 +54,6 @@ class Envelope:
                 self._end if url is None or url == self._server_url else _end(url),
             )
         )
-
-
-def encode_envelope(event: Event, *, destination: str, server_url: str | None) -> bytes:
-    """Encode the envelope as JSON in UTF-8.
-
-    The keys are, in this order: ``event``, ``instance``, ``data``, ``destination``, ``date_time``,
-    ``sender``, ``server_url``; the last two only if they are known.
-
-    Args:
-        event: the event to deliver; its ``data_json`` must be one JSON value.
-        server_url: this gateway's address, for events that do not name another.
-    """
-    return Envelope(destination, server_url).encode(event)
 
 
 def _end(server_url: str | None) -> bytes:

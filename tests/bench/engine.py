@@ -9,7 +9,7 @@ from hookgw import Event, Gateway
 from tests.bench.parts import drained, gateway, make_events, receiving, register, scratch
 from tests.bench.references import fsync_p50, httpx_loop, socket_loop
 from tests.bench.results import Result, percentile
-from tests.public.delivery import encode_envelope
+from tests.public.delivery import Envelope
 
 BATCH = 8
 """Events that a source hands over at a time."""
@@ -195,4 +195,4 @@ def _rows(names: Sequence[str], total: int, tag: str) -> list[list[Event]]:
 
 
 def _body(url: str) -> bytes:
-    return encode_envelope(make_events("bench0", 1, "b")[0], destination=url, server_url=None)
+    return Envelope(url, None).encode(make_events("bench0", 1, "b")[0])

@@ -8,7 +8,7 @@ import msgspec
 from hookgw import Event, Invalid, Registration, TooLarge
 from tests.fuzz.sentences import check_sentences
 from tests.public.deliveries import parse_replay
-from tests.public.delivery import encode_envelope
+from tests.public.delivery import Envelope
 from tests.public.instances import parse_creation
 from tests.public.kernel import SecretOptions, decode_strict
 from tests.public.messages import (
@@ -135,7 +135,7 @@ def _read(body: bytes, *, lines: bool = False) -> list[Event] | None:
 
 
 def _check_envelope(event: Event) -> None:
-    body = encode_envelope(event, destination="http://a.test/", server_url=None)
+    body = Envelope("http://a.test/", None).encode(event)
     raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     assert bytes(raw["data"]) == event.data_json
     assert list(raw)[:3] == ["event", "instance", "data"]

@@ -14,7 +14,7 @@ from hookgw.core.access import check_right
 from hookgw.deliveries.edited import Origin
 from hookgw.deliveries.pages.deliveries import why_of
 from hookgw.deliveries.present import WITHHELD
-from hookgw.delivery.envelope import encode_envelope
+from hookgw.delivery.envelope import Envelope
 from hookgw.kernel.errors import HookgwError, NotFound
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import MASK, with_masked_user
@@ -238,8 +238,7 @@ def _editor(origin: Origin | None) -> str:
 def envelope_of(gateway: Gateway, registration: Registration | None, report: DeliveryReport) -> bytes:
     """Return the body that hookgw itself makes of an event, without plugins."""
     destination = "" if registration is None else registration.address
-    server_url = gateway.settings.server.public_url
-    return encode_envelope(report.event, destination=destination, server_url=server_url)
+    return Envelope(destination, gateway.settings.server.public_url).encode(report.event)
 
 
 def _curl(registration: Registration, report: DeliveryReport, body: bytes) -> Shown | None:
