@@ -205,11 +205,11 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         target = httpx_adapter.request_target(request)
-        timeout = request.extensions.get("timeout", {}).get("pool")
+        timeout = httpx_adapter.timeout_of(request, "pool")
         is_poll = request.extensions.get(LONG_POLL)
         places = self._clients.polls if is_poll else self._clients.places
         try:
-            with trio.fail_after(math.inf if timeout is None else timeout):
+            with trio.fail_after(timeout):
                 await take_in_line(places, self._holder)
         except trio.TooSlowError:
             raise httpx.PoolTimeout(self._refusal(places, timeout), request=request) from None
@@ -253,22 +253,15 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         transport.admit, transport.looks_up_for = held.take, self._holder
         try:
             response = await transport.handle_async_request(request)
-        except BaseException:
+        except BaseException as error:
             transport.close_nowait()
             held.release()
+            if held.failure is not None and isinstance(error, httpx.RemoteProtocolError):
+                raise httpx.RemoteProtocolError(str(held.failure), request=request) from error
             raise
         held.hand_over()
         if transport.connected:
             self._clients.put_idle(dialer, target.origin, transport)
-        # Half a document must not look like a whole one to a connector that only checks the status.
-        if not response.extensions["complete"]:
-            raise httpx.RemoteProtocolError(
-                str(
-                    held.failure
-                    or f"The response exceeded {MAX_CONNECTOR_ANSWER} bytes, was cut off, or was too slow."
-                ),
-                request=request,
-            )
         return response
 
     async def _stream(
@@ -347,13 +340,13 @@ class _Body(httpx.AsyncByteStream):
         self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        read = self._request.extensions.get("timeout", {}).get("read")
+        read = httpx_adapter.timeout_of(self._request, "read")
         held: HeldAnswer | None = self._request.extensions.get(HELD)
         size = 0
         while True:
             try:
                 with httpx_adapter.httpx_errors(self._request):
-                    with trio.fail_after(math.inf if read is None else read):
+                    with trio.fail_after(read):
                         data = await self._transport.receive()
             except trio.TooSlowError:
                 raise httpx.ReadTimeout(

@@ -22,9 +22,13 @@ _TIMEOUTS = {Phase.SEND: httpx.WriteTimeout, Phase.RESPONSE: httpx.ReadTimeout}
 
 def longest_timeout(request: httpx.Request) -> float:
     """Return the longest of a request's timeouts, in seconds; infinite if one is ``None``."""
-    timeouts = request.extensions.get("timeout", {})
-    seconds = [timeouts.get(name) for name in ("connect", "read", "write")]
-    return math.inf if None in seconds else max(seconds)
+    return max(timeout_of(request, name) for name in ("connect", "read", "write"))
+
+
+def timeout_of(request: httpx.Request, name: str) -> float:
+    """Return one of a request's timeouts, in seconds; infinite if it is ``None``."""
+    found: float | None = request.extensions.get("timeout", {}).get(name)
+    return math.inf if found is None else found
 
 
 def request_target(request: httpx.Request) -> Target:
@@ -77,7 +81,7 @@ def to_httpx(response: Response, request: httpx.Request) -> httpx.Response:
         headers=[item for item in response.headers if item[0] not in _ENCODING],
         content=response.body,
         request=request,
-        extensions={"http_version": b"HTTP/1.1", "complete": response.complete},
+        extensions={"http_version": b"HTTP/1.1"},
     )
 
 

@@ -37,6 +37,9 @@ MAX_RESPONSE_HEADERS = 256
 MOST_KEPT = 1024
 """Bytes of a response that is kept, to be compared with the next one."""
 
+DECODED_AT_ONCE = 2**20
+"""The most bytes that a body which is decoded in one step may become."""
+
 MAX_INTERIM_RESPONSES = 32
 """Interim (1xx) responses that may precede the response."""
 
@@ -85,10 +88,10 @@ class ResponseParser:
     response does not leave the connection :attr:`reusable`, stop using both.
 
     Args:
-        max_body: the most bytes of a body that are kept, before and after decoding.
+        max_body: the most bytes of a body that are kept, before and after decoding. With more than
+            :data:`DECODED_AT_ONCE`, the body stays encoded.
 
     Attributes:
-        decodes: whether :meth:`finish` decodes the body. If not, it is whole, or cut, as it arrived.
         started: whether any byte arrived since :meth:`begin`.
         status: 0 until the head is complete.
     """
@@ -115,7 +118,6 @@ class ResponseParser:
         "_size",
         "_status_line",
         "_tail",
-        "decodes",
         "reusable",
         "started",
         "status",
@@ -123,7 +125,6 @@ class ResponseParser:
 
     def __init__(self, max_body: int) -> None:
         self._max_body = max_body
-        self.decodes = True
         # The last response, and its bytes if it came in one piece and was small.
         self._last: Response | None = None
         self._last_bytes = b""
@@ -199,7 +200,7 @@ class ResponseParser:
         if len(body) > self._max_body:
             body, whole = body[: self._max_body], False
         for name, value in self._headers:
-            if name == b"content-encoding" and self.decodes:
+            if name == b"content-encoding" and self._max_body <= DECODED_AT_ONCE:
                 body, sound = decode_content(body, value.decode("latin-1"), self._max_body)
                 whole = whole and sound
                 break

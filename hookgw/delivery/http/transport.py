@@ -46,14 +46,13 @@ from hookgw.delivery.http.errors import (
     TimedOut,
     TlsFailed,
 )
-from hookgw.delivery.http.response import Response, decode_in_steps
+from hookgw.delivery.http.response import DECODED_AT_ONCE, Response, decode_in_steps
 from hookgw.delivery.http.stream import PlainStream, Stream, TlsStream, open_tls
 from hookgw.kernel.target_url import Target
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
 MAX_ANSWER = 64 * 2**10
 """Bytes of a (decoded) response body that are read by default."""
-_DECODED_AT_ONCE = 2**20
 
 # Tunnels (ssh -R, frp, kubectl) and Docker's proxy accept a connection before they know whether anybody does.
 _MAY_BE_TLS = (
@@ -196,7 +195,6 @@ class LaneTransport(httpx.AsyncBaseTransport):
                     opened_at = trio.current_time()
                     stream = await self._open(target, deadline, tls=is_tls)
                     connection = OutgoingConnection(stream, origin, self._max_answer, opened_at)
-                    connection.parser.decodes = self._max_answer <= _DECODED_AT_ONCE
                     self._connection = connection
                 try:
                     if deadlines is None:
@@ -267,11 +265,12 @@ class LaneTransport(httpx.AsyncBaseTransport):
         """Run :meth:`exchange` for httpx. Concurrent requests wait for one another.
 
         The body is read completely before it is sent. The longest of the request's timeouts is the one
-        deadline, which includes the wait for other requests. ``extensions["complete"]`` of the response is
-        :attr:`Response.complete`.
+        deadline, which includes the wait for other requests.
 
         Raises:
             httpx.TransportError: the httpx counterpart of the error of :meth:`exchange`, which is its cause.
+            httpx.RemoteProtocolError: also if the response is not complete: half a document must not look
+                like a whole one to a plugin that only checks the status.
         """
         deadline = trio.current_time() + httpx_adapter.longest_timeout(request)
         target = httpx_adapter.request_target(request)
@@ -282,10 +281,14 @@ class LaneTransport(httpx.AsyncBaseTransport):
             async with self._turn:
                 response = await self.exchange(target, head, body, deadline=deadline)
             coding = response.header("content-encoding")
-            if coding is not None and self._max_answer > _DECODED_AT_ONCE:
+            if coding is not None and self._max_answer > DECODED_AT_ONCE:
                 content, is_sound = await decode_in_steps(response.body, coding, self._max_answer, self.admit)
                 is_whole = response.complete and is_sound
                 response = msgspec.structs.replace(response, body=content, complete=is_whole)
+            if not response.complete:
+                raise ResponseFailed(
+                    f"The response exceeded {self._max_answer} bytes, was cut off, or was too slow."
+                )
         return httpx_adapter.to_httpx(response, request)
 
     async def aclose(self) -> None:
