@@ -256,7 +256,7 @@ class DeliverySender:
         number: int,
         headers: dict[str, str] | None = None,
     ) -> dict[str, str]:
-        """Return the headers, signed as of now, of an attempt that a plugin has changed or makes, or of a fetch.
+        """Return the headers, signed as of now, of an attempt that a plugin changes or makes, or of a fetch.
 
         Args:
             body, number, headers: as for :meth:`send`.
