@@ -34,7 +34,7 @@ from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
 from hookgw.delivery.http.fetch import COPIES, HELD, LIMIT, TooManyBytes, fetch_file
 from hookgw.delivery.http.plugin_client import ENCODINGS, GuardedClient
-from hookgw.delivery.http.streamed import StreamTransport
+from hookgw.delivery.http.streamed import StreamConnection, StreamTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.fair import Share
 from hookgw.kernel.target_url import Target
@@ -267,13 +267,13 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
     async def _stream(
         self, request: httpx.Request, target: Target, free: Callable[[], None]
     ) -> httpx.Response:
-        transport = StreamTransport(self._dialer_for(target), self._clients.ssl_context)
+        transport = StreamTransport(self._dialer_for(target), ssl_context=self._clients.ssl_context)
         transport.looks_up_for = self._holder
         deadline = trio.current_time() + httpx_adapter.longest_timeout(request)
         body = await request.aread()
         head = httpx_adapter.render_head(request, target, len(body))
         with httpx_adapter.httpx_errors(request):
-            response = await transport.begin(target, head + body, deadline=deadline)
+            response, connection = await transport.begin(target, head + body, deadline=deadline)
 
         def close() -> None:
             transport.close_nowait()
@@ -284,7 +284,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
             response.status,
             headers=response.headers,
             stream=_Body(
-                transport,
+                connection,
                 request,
                 close,
                 # httpx decodes each piece at once, and one of 32 KiB may become 32 MiB.
@@ -326,14 +326,14 @@ class _Body(httpx.AsyncByteStream):
 
     def __init__(
         self,
-        transport: StreamTransport,
+        connection: StreamConnection,
         request: httpx.Request,
         close: Callable[[], None],
         *,
         piece: int | None,
         limit: float,
     ) -> None:
-        self._transport = transport
+        self._connection = connection
         self._request = request
         self._close: Callable[[], None] | None = close
         self._piece = piece
@@ -347,7 +347,7 @@ class _Body(httpx.AsyncByteStream):
             try:
                 with httpx_adapter.httpx_errors(self._request):
                     with trio.fail_after(read):
-                        data = await self._transport.receive()
+                        data = await self._connection.receive()
             except trio.TooSlowError:
                 raise httpx.ReadTimeout(
                     f"The server sent nothing for {read:g} s.", request=self._request

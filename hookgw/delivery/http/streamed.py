@@ -6,9 +6,7 @@ import sys
 
 import trio
 
-from hookgw.delivery.http.client_tls import USUAL_TLS_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Origin, OutgoingConnection
-from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import ResponseFailed
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken
@@ -85,12 +83,10 @@ class StreamConnection(OutgoingConnection):
 class StreamTransport(LaneTransport):
     """One request, and the body of its response in pieces. Close it with :meth:`close_nowait`."""
 
-    def __init__(self, dialer: Dialer, ssl_context: ClientContexts = USUAL_TLS_CONTEXTS) -> None:
-        super().__init__(dialer, ssl_context=ssl_context)
-        self._streaming: StreamConnection | None = None
-
-    async def begin(self, target: Target, request: bytes, *, deadline: float) -> Response:
-        """Send a request, and return the response without its body.
+    async def begin(
+        self, target: Target, request: bytes, *, deadline: float
+    ) -> tuple[Response, StreamConnection]:
+        """Send a request, and return the response without its body, and what has the body.
 
         The deadline covers everything up to the end of the response's head.
 
@@ -99,18 +95,11 @@ class StreamTransport(LaneTransport):
         """
         started_at = trio.current_time()
         stream = await self._open(target, deadline, tls=target.scheme == "https")
-        self._connection = self._streaming = StreamConnection(
-            stream, (target.scheme, target.host, target.port)
-        )
+        connection = StreamConnection(stream, (target.scheme, target.host, target.port))
+        self._connection = connection
         try:
-            await self._streaming.exchange_until(deadline, request)
-            return self._streaming.response(started_at)
+            await connection.exchange_until(deadline, request)
+            return connection.response(started_at), connection
         except BaseException:
             self.close_nowait()
             raise
-
-    async def receive(self) -> bytes:
-        """Return the next piece of the body; empty at the end. Raise ``ResponseFailed`` if it is cut off."""
-        if self._streaming is None:
-            raise trio.ClosedResourceError("begin has not been called")
-        return await self._streaming.receive()
