@@ -22,30 +22,15 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 30
 _TEMPLATES = "plugin_templates"
 # Each file of the package, and its template. The suffix keeps tools from taking them for Python.
-_COMMON = {
+_FILES = {
     "pyproject.toml": "common/pyproject.toml",
     "noxfile.py": "common/noxfile.py",
     ".gitignore": "common/gitignore",
+    "README.md": "{{what}}/README.md",
+    "{{module}}/__init__.py": "{{what}}/init.py",
+    "tests/test_{{plugin}}.py": "{{what}}/test.py",
 }
-_PLUGIN = {
-    **_COMMON,
-    "README.md": "plugin/README.md",
-    "{{module}}/__init__.py": "plugin/init.py",
-    "tests/test_{{plugin}}.py": "plugin/test.py",
-}
-_CONNECTOR = {
-    **_COMMON,
-    "README.md": "connector/README.md",
-    "{{module}}/__init__.py": "connector/init.py",
-    "{{module}}/connector.py": "connector/connector.py",
-    "tests/test_{{plugin}}.py": "connector/test.py",
-}
-_DESTINATION = {
-    **_COMMON,
-    "README.md": "destination/README.md",
-    "{{module}}/__init__.py": "destination/init.py",
-    "tests/test_{{plugin}}.py": "destination/test.py",
-}
+_CONNECTOR = {**_FILES, "{{module}}/connector.py": "connector/connector.py"}
 
 
 @click.group(cls=CommandGroup)
@@ -94,12 +79,13 @@ def new(name: str, connector: bool, destination: bool, folder: Path) -> None:
     if destination and name in RESERVED_SCHEMES:
         raise click.UsageError(f"The scheme {name} is reserved for hookgw: choose another name.")
     plugin_name = name.replace("-", "_")
-    files, what, description = _PLUGIN, "plugin", "A plugin for hookgw."
+    what, description = "plugin", "A plugin for hookgw."
     if connector:
-        files, what, description = _CONNECTOR, "connector", f"Connects hookgw to {name}."
+        what, description = "connector", f"Connects hookgw to {name}."
     elif destination:
-        files, what, description = _DESTINATION, "destination", f"Sends hookgw's deliveries to {name}."
+        what, description = "destination", f"Sends hookgw's deliveries to {name}."
     values = {
+        "what": what,
         "name": name,
         "plugin": plugin_name,
         "module": f"hookgw_{plugin_name}",
@@ -112,10 +98,10 @@ def new(name: str, connector: bool, destination: bool, folder: Path) -> None:
     try:
         target.mkdir()
         try:
-            for path, template in files.items():
+            for path, template in (_CONNECTOR if connector else _FILES).items():
                 file = target / _filled(path, values)
                 file.parent.mkdir(exist_ok=True)
-                text = (templates / f"{template}.template").read_text("utf-8")
+                text = (templates / f"{_filled(template, values)}.template").read_text("utf-8")
                 file.write_text(_filled(text, values), encoding="utf-8")
             (target / values["module"] / "py.typed").touch()
         except OSError:
