@@ -17,6 +17,7 @@ from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.schemes import RESERVED_SCHEMES
 from hookgw.plugins.boundary import WrongResult
+from hookgw.plugins.results import wrong_type
 from hookgw.plugins.signatures import signature_of
 from hookgw.records.api_keys import Right
 from hookgw.records.dashboard_pages import DashboardPage
@@ -84,7 +85,7 @@ def check_list(answer: object, item_type: str, check: Callable[[Any], T]) -> lis
     if answer is None:
         return []
     if not isinstance(answer, (list, tuple)):
-        raise WrongResult(f"it returned {_type_of(answer)}; return a list of {item_type}")
+        raise wrong_type(answer, f"a list of {item_type}")
     return [check(item) for item in answer]
 
 
@@ -174,7 +175,7 @@ def check_destinations(answer: Any) -> dict[str, Callable[..., Any]]:
     if answer is None:
         return {}
     if not isinstance(answer, dict):
-        raise WrongResult(f"it returned {_type_of(answer)}; return a dict of functions by scheme")
+        raise wrong_type(answer, "a dict of functions by scheme")
     found = {}
     for scheme, send in answer.items():
         if not isinstance(scheme, str) or not _SCHEME.fullmatch(scheme):

@@ -55,17 +55,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# With the implementation that returned each.
-_Kinds = list[tuple[HookImplementation, EventKind]]
-_Connectors = list[tuple[HookImplementation, ContainedConnector]]
-_Destinations = list[tuple[str, HookImplementation]]
-_Pages = list[tuple[HookImplementation, ContainedPage]]
-
 WITH_SERVERS = ("hookgw_connectors", "hookgw_run", "hookgw_run_on_one_node")
 """Hooks of plugins that the operator may list servers for."""
 
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
 _REJECTIONS = (ValueError, Invalid)
+
+
+class _Provided(NamedTuple):
+    """What plugins provide, each with the implementation that returned it; a scheme, with what sends."""
+
+    kinds: list[tuple[HookImplementation, EventKind]]
+    connectors: list[tuple[HookImplementation, ContainedConnector]]
+    pages: list[tuple[HookImplementation, ContainedPage]]
+    schemes: list[tuple[HookImplementation, str]]
 
 
 class CheckedOptions(NamedTuple):
@@ -128,10 +131,7 @@ class StartupHooks:
         self._servers: dict[str, tuple[Server, ...]] = {}
         # Switched off, because their options leave them nothing to do.
         self._without_work: set[str] = set()
-        self._provided: tuple[_Kinds, _Connectors] | None = None
-        self._pages: _Pages | None = None
-        # By scheme, with the function of the plugin.
-        self._destinations: _Destinations = []
+        self._provided: _Provided | None = None
 
     def plugins(self) -> list[PluginInfo]:
         """Return all plugins in calling order, including disabled and failed ones."""
@@ -313,60 +313,53 @@ class StartupHooks:
             StartError: a plugin failed, or provides a kind, a connector or a page that breaks a rule (see
                 :mod:`hookgw.plugins.provided`) or that exists already.
         """
-        return self._provide()[0]
+        return [kind for _, kind in self._enabled(self._provide().kinds)]
 
     def connectors(self) -> dict[str, ContainedConnector]:
         """Return the connectors that plugins provide, by name. Their calls pass the boundary. The errors are
         those of :meth:`kinds`.
         """
-        return self._provide()[1]
+        return {connector.name: connector for _, connector in self._enabled(self._provide().connectors)}
 
     def dashboard_pages(self) -> list[ContainedPage]:
         """Return the pages of the dashboard that plugins provide. Their calls pass the boundary. The errors
         are those of :meth:`kinds`.
         """
-        if self._pages is None:
-            self._provide()
-        # Without another look for conflicts: every page of the dashboard asks.
-        return [page for _, page in self._enabled(self._pages or ())]
+        return [page for _, page in self._enabled(self._provide().pages)]
 
-    def _provide(self) -> tuple[list[EventKind], dict[str, ContainedConnector]]:
+    def _provide(self) -> _Provided:
         # All together: a plugin that is switched off because of its connector must add no kinds either.
         if self._provided is None:
-            self._provided = (
+            provided = _Provided(
                 # The plugin's name is set here, so that a plugin cannot add kinds in the name of another.
-                [
+                kinds=[
                     (found, msgspec.structs.replace(kind, plugin=found.plugin))
                     for found, kind in self._lists("hookgw_event_kinds", "EventKind", check_kind)
                 ],
-                [
+                connectors=[
                     (found, self._contained(connector, found.plugin))
                     for found, connector in self._lists(
                         "hookgw_connectors", "Connector", partial(check_connector, reserved=self._reserved)
                     )
                 ],
-            )
-            for found in self._implementations["hookgw_destinations"]:
-                sends = self._call_at_start(found, check=check_destinations) or {}
-                self._destinations += (
+                schemes=[
                     (
-                        scheme,
                         HookImplementation(plugin=found.plugin, hook=f"{found.hook}.{scheme}", call=send),
+                        scheme,
                     )
-                    for scheme, send in sends.items()
-                )
-            self._pages = [
-                (found, ContainedPage(page, found.plugin, self.boundary))
-                for found, page in self._lists("hookgw_dashboard_pages", "DashboardPage", check_page)
-            ]
-        kinds, connectors = self._provided
-        # Again after each plugin that is switched off: another plugin may be in no conflict any more.
-        while (conflict := self._find_conflict(kinds, connectors)) is not None:
-            self._stop_or_switch_off(conflict)
-        return (
-            [kind for _, kind in self._enabled(kinds)],
-            {connector.name: connector for _, connector in self._enabled(connectors)},
-        )
+                    for found in self._implementations["hookgw_destinations"]
+                    for scheme, send in (self._call_at_start(found, check=check_destinations) or {}).items()
+                ],
+                pages=[
+                    (found, ContainedPage(page, found.plugin, self.boundary))
+                    for found, page in self._lists("hookgw_dashboard_pages", "DashboardPage", check_page)
+                ],
+            )
+            # Again after each plugin that is switched off: another plugin may be in no conflict any more.
+            while (conflict := self._find_conflict(provided)) is not None:
+                self._stop_or_switch_off(conflict)
+            self._provided = provided
+        return self._provided
 
     def _contained(self, connector: CheckedConnector, plugin: str) -> ContainedConnector:
         def configured() -> Mapping[str, Any]:
@@ -381,30 +374,26 @@ class StartupHooks:
             configured=configured,
         )
 
-    def _find_conflict(self, kinds: _Kinds, connectors: _Connectors) -> PluginFailed | None:
+    def _find_conflict(self, provided: _Provided) -> PluginFailed | None:
         catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS])
-        for implementation, kind in self._enabled(kinds):
+        for found, kind in self._enabled(provided.kinds):
             try:
                 catalog.add(kind)
             except ValueError as error:
-                return implementation.failure(str(error))
+                return found.failure(str(error))
         owners: dict[str, str] = {}
-        for implementation, connector in self._enabled(connectors):
+        for found, connector in self._enabled(provided.connectors):
             if connector.name in owners:
                 owner = owners[connector.name]
-                return implementation.failure(
-                    f"the connector {connector.name} is already provided by {owner}"
-                )
-            owners[connector.name] = implementation.plugin
+                return found.failure(f"the connector {connector.name} is already provided by {owner}")
+            owners[connector.name] = found.plugin
         paths: set[tuple[str, str]] = set()
-        for implementation, page in self._enabled(self._pages or ()):
+        for found, page in self._enabled(provided.pages):
             if (page.plugin, page.path) in paths:
-                return implementation.failure(f"two of its pages have the path {page.path}")
+                return found.failure(f"two of its pages have the path {page.path}")
             paths.add((page.plugin, page.path))
         senders: dict[str, str] = {}
-        for scheme, send in self._destinations:
-            if not self._infos[send.plugin].enabled:
-                continue
+        for send, scheme in self._enabled(provided.schemes):
             if scheme in senders:
                 return send.failure(f"the plugin {senders[scheme]} sends to {scheme}:// URLs already")
             senders[scheme] = send.plugin
@@ -472,9 +461,7 @@ class StartupHooks:
 
     def destinations(self) -> dict[str, HookImplementation]:
         """Return the functions of plugins that send, by the schemes of URLs."""
-        if self._provided is None:
-            self._provide()
-        return {scheme: send for scheme, send in self._destinations if self._infos[send.plugin].enabled}
+        return {scheme: send for send, scheme in self._enabled(self._provide().schemes)}
 
     def check_configured(self, registration: Registration) -> None:
         """Let each plugin check its block in a registration of the configuration.
@@ -512,7 +499,7 @@ class StartupHooks:
             Invalid: as for :meth:`check_registration`, or a plugin failed.
         """
         try:
-            problems = self._check_options(self._without_unused(registration), reports=True)
+            self.check_registration(self._without_unused(registration), at="")
         except PluginFailed as failure:
             raise Invalid.of(
                 "plugin.failed_to_check",
@@ -520,10 +507,6 @@ class StartupHooks:
                 plugin=failure.plugin,
                 failure=failure,
             ) from failure
-        if (unserved := self._unserved(registration)) is not None:
-            raise Invalid(unserved.at("url: "))
-        if problems:
-            raise Invalid(*(sentence.at(f"plugins.{name}: ") for name, sentence in problems))
 
     def _without_unused(self, registration: Registration) -> Registration:
         """Return a registration without the blocks of plugins that are disabled, or optional and missing."""
