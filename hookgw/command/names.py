@@ -9,7 +9,7 @@ import click
 
 from hookgw.command.client import Client
 from hookgw.command.group import PROFILE
-from hookgw.command.near_names import InstanceArgument
+from hookgw.command.near_names import InstanceArgument, LabelOption
 from hookgw.command.target import find_target
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.language import gettext as _
@@ -118,6 +118,7 @@ def kinds_option(name: str, text: str) -> Callable[[F], F]:
 
 label_option = click.option(
     "--label",
+    cls=LabelOption,
     callback=read_name,
     shell_complete=complete_labels,
     help="Label of the registration; an instance may have several.  [default: default]",

@@ -10,6 +10,7 @@ import click
 from hookgw.command.failure import Failed
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.nearest import nearest
+from hookgw.records.registrations import DEFAULT_LABEL
 
 ASK_WITHIN = 5.0
 """Seconds for finding a name that was meant."""
@@ -21,18 +22,24 @@ class InstanceArgument(click.Argument):
     pass
 
 
+class LabelOption(click.Option):
+    """Names one registration: without it, the one with the label ``default``."""
+
+
 def near_names(call: Callable[..., Any], ctx: click.Context) -> list[str]:
     """Return a suggestion for each instance and label that a command names and that the key cannot find."""
     try:
         known = [one["name"] for one in call("GET", "instance", "fetchInstances", timeout=ASK_WITHIN)]
-        instance = None
+        instance, label = None, ctx.params.get("label")
         for parameter in ctx.command.params:
             given = ctx.params.get(parameter.name or "")
-            if isinstance(parameter, InstanceArgument) and isinstance(given, str):
-                if given not in known:
-                    return _suggested(given, known)
-                instance = given
-        label = ctx.params.get("label")
+            if isinstance(parameter, InstanceArgument) and given is not None:
+                for name in given if isinstance(given, tuple) else (given,):
+                    if name not in known:
+                        return _suggested(name, known)
+                    instance = name
+            elif isinstance(parameter, LabelOption) and given is None:
+                label = DEFAULT_LABEL
         if instance is None or not isinstance(label, str):
             return []
         found = call("GET", "webhook", "list", instance, timeout=ASK_WITHIN)["registrations"]

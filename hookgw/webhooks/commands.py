@@ -14,6 +14,7 @@ from hookgw.command.fields import read_headers, read_json, read_secret
 from hookgw.command.group import CommandGroup
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument, kinds_option, label_option, tag_option
+from hookgw.command.near_names import near_names
 from hookgw.command.output import (
     Column,
     ask_on_terminal,
@@ -253,7 +254,8 @@ def find(client: Client, instance: str, label: str | None) -> None:
     # Also with exit code 1, standard output must be JSON.
     if wants_json():
         show_json(None)
-    raise Failed(_("No URL is registered for {instance!r}{label_suffix}.", **_named(instance, label)))
+    none = _("No URL is registered for {instance!r}{label_suffix}.", **_named(instance, label))
+    raise Failed(none, *near_names(client.call, click.get_current_context()))
 
 
 @webhook.command()

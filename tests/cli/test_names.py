@@ -51,6 +51,10 @@ async def gateway_that_knows(request: Received) -> Answer:
         return says(KNOWN)
     if request.target == "/webhook/list/loja1":
         return says({"registrations": [{"label": "crm"}, {"label": "default"}], "cursor": None})
+    if request.target == "/webhook/list/loja2":
+        return says({"registrations": [{"label": "n8n"}, {"label": "shop"}], "cursor": None})
+    if request.target.startswith("/webhook/find/"):
+        return says(None)
     return says({"status": 404, "error": "Not Found", "response": {"message": ["Not there."]}}, 404)
 
 
@@ -62,6 +66,9 @@ async def gateway_that_knows(request: Received) -> Answer:
         (("delivery", "show", "shop", "dlv_1"), "The instances that the key can access: loja1, loja2."),
         (("webhook", "test", "loja1", "--label", "cmr"), "Did you mean crm?"),
         (("webhook", "test", "loja1", "--label", "billing"), "The labels of loja1: crm, default."),
+        (("webhook", "pause", "loja2"), "The labels of loja2: n8n, shop."),
+        (("tail", "loja11"), "Did you mean loja1?"),
+        (("tail", "loja2", "loja11"), "Did you mean loja1?"),
     ],
 )
 async def test_a_name_that_is_not_there_gets_a_suggestion(
@@ -70,6 +77,24 @@ async def test_a_name_that_is_not_there_gets_a_suggestion(
     server.default = gateway_that_knows
     result = await invoke(*args)
     assert (result.exit_code, result.stderr) == (1, f"Error: Not there.\n{said}\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("loja11",), "Did you mean loja1?"),
+        (("loja1", "--label", "cmr"), "Did you mean crm?"),
+        (("loja2",), "The labels of loja2: n8n, shop."),
+    ],
+)
+async def test_a_webhook_that_is_not_found_gets_one_too(
+    invoke: Invoke, server: Receiver, args: tuple[str, ...], said: str
+) -> None:
+    server.default = gateway_that_knows
+    result = await invoke("webhook", "find", *args)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: No URL is registered for ")
+    assert result.stderr.endswith(f"\n{said}\n")
 
 
 @pytest.mark.parametrize(
