@@ -108,6 +108,17 @@ def test_links_into_pages_lead_to_a_heading(name: str) -> None:
     assert lost == []
 
 
+def test_the_dashboard_links_to_headings_of_the_manual_and_names_no_file_of_it() -> None:
+    templates = "".join(
+        path.read_text("utf-8") for path in (ROOT / "hookgw").rglob("templates/dashboard/*.html")
+    )
+    assert re.findall(r"docs/[\w/-]+\.md", templates) == []
+    links = re.findall(r"/docs/([\w/-]+)#([\w-]+)", templates)
+    assert links
+    for page, wanted in links:
+        assert wanted in anchors((ROOT / "docs" / f"{page}.md").read_text("utf-8"))
+
+
 PACKAGES = sorted(path.name for path in (ROOT / "hookgw").iterdir() if (path / "__init__.py").exists())
 PATH = re.compile(rf"(?<![\w./:-])(?:hookgw|tests|plugins|docs|{'|'.join(PACKAGES)})/[\w./-]*[\w/]")
 

@@ -36,9 +36,14 @@ class LaneFilter(msgspec.Struct, frozen=True, omit_defaults=True):
 
 ALL_LANES = LaneFilter()
 
+
+def _webhook(one: ReportedLane) -> tuple[bool, str, str, str]:
+    return one.instance is None, one.instance or "", one.label or "", one.lane.lane
+
+
 LANE_SORTS: Mapping[str, Callable[[ReportedLane], Any]] = {
-    "": lambda one: one.urgency,
-    "webhook": lambda one: (one.instance or "", one.label or "", one.lane.lane),
+    "": lambda one: (one.urgency, _webhook(one)),
+    "webhook": _webhook,
     "pending": lambda one: (one.lane.backlog + one.lane.held, one.lane.lane),
     "oldest": lambda one: (one.lane.head_since is None, one.lane.head_since or 0.0, one.lane.lane),
 }

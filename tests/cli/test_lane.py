@@ -43,12 +43,25 @@ async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
     server.default = says([WAITING, IDLE, DELETED])
     result = await invoke("lane", "list")
     assert server.requests[0].target == "/lane/list"
-    head, waiting, idle, deleted = (line.split() for line in result.stdout.splitlines())
+    head, waiting, deleted, idle = (line.split() for line in result.stdout.splitlines())
     assert head[:8] == ["instance", "label", "URL", "partition", "state", "backlog", "age", "head"]
     assert waiting[:8] == ["loja1", "crm", "https://x/hook", "3", "waiting", "3", "4.2", "s"]
     assert waiting[8:] == ["dlv_17", "2026-11-20T12:00:05.000Z", "Connection", "refused."]
     assert idle == ["global", "https://x/hook", "idle", "0", "delivered"]
     assert deleted == ["reg_2", "idle", "0", "delivered"]
+
+
+async def test_lanes_are_by_the_name_of_their_webhook(invoke: Invoke, server: Receiver) -> None:
+    names = [("loja2", "n8n"), (None, "global"), ("loja1", "n8n"), ("loja2", "crm"), ("loja1", "crm")]
+    server.default = says([WAITING | {"instance": one, "label": label} for one, label in names])
+    rows = (await invoke("lane", "list")).stdout.splitlines()[1:]
+    assert [row.split("https:")[0].split() for row in rows] == [
+        ["loja1", "crm"],
+        ["loja1", "n8n"],
+        ["loja2", "crm"],
+        ["loja2", "n8n"],
+        ["global"],
+    ]
 
 
 async def test_what_the_database_holds_back_is_a_column_while_there_is_some(

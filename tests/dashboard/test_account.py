@@ -470,7 +470,7 @@ class TestSettings:
         refused = await browser.submit(path, f"{PAGE}/options", {"quiet_after": "soon"})
         assert (refused.status_code, 'value="soon"' in refused.text) == (400, True)
 
-        assert "All instances with tenant=acme share: 1,000 pending deliveries 20/s attempts" in " ".join(
+        assert "All instances with tenant=acme share: 1,000 pending deliveries, 20/s attempts" in " ".join(
             page.split()
         )
         await browser.submit(path, f"{PAGE}/tags", {"tags": "tenant=zoo plan=gold"})

@@ -47,6 +47,7 @@ def list_(client: Client, tags: tuple[str, ...]) -> None:
     lanes = client.call("GET", "lane", "list", query={"tag": tags})
     show_silent_nodes(client.silent_nodes)
     if not shown_as_json(lanes):
+        lanes.sort(key=lambda one: (one["instance"] is None, one["instance"] or "", one["label"] or ""))
         columns, rows = [*COLUMNS], [[*_row(found)] for found in lanes]
         if any(found.get("held") for found in lanes):
             columns.append(HELD)
