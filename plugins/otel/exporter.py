@@ -13,9 +13,10 @@ import trio
 
 from hookgw import Gateway
 from hookgw.connectors import retry_after_of
+from hookgw.kernel.masking import mask_secrets
 
 from .options import Options
-from .otlp import Encoder, problem_in
+from .otlp import Encoder, problem_in, refusal_in
 from .tracing import Span
 
 logger = structlog.get_logger("hookgw.otel")
@@ -120,6 +121,7 @@ class Exporter:
         waits = iter(WAITS)
         while True:
             wait = next(waits, WAITS[-1])
+            said = {}
             try:
                 response = await http.post(
                     f"{self._url}/v1/{signal}", content=body, headers=headers, timeout=TIMEOUT
@@ -134,26 +136,29 @@ class Exporter:
                         logger.info("the collector takes reports again", signal=signal)
                     return
                 reason = f"status {response.status_code}"
+                # Beside the reason: it may differ each time, and would be a line each time.
+                said = {"answer": self._refusal_of(response)}
                 if response.status_code not in _RETRYABLE:
-                    self._tell("the collector refuses a report", signal, reason)
+                    self._tell("the collector refuses a report", signal, reason, **said)
                     return
                 wait = max(wait, min(retry_after_of(response) or 0, LONGEST_RETRY_AFTER))
-            self._tell("sending to the collector failed", signal, reason)
+            self._tell("sending to the collector failed", signal, reason, **said)
             if not repeats:
                 return
             await trio.sleep(wait)
 
-    def _tell(self, event: str, signal: str, reason: str) -> None:
+    def _refusal_of(self, response: httpx.Response) -> str:
+        said = refusal_in(response.content, content_type=response.headers.get("content-type", ""))
+        return mask_secrets(said, self._options.headers.values())[:200]
+
+    def _tell(self, event: str, signal: str, reason: str, **more: str) -> None:
         if self._told.get(signal) == reason:
             return
         self._told[signal] = reason
-        advice = {}
         if "delivery.allow_networks" in reason:
             # That setting would open the address to every registration.
-            advice["fix"] = f'To allow it for this plugin alone, add "{self._server}" to its servers.'
+            more["fix"] = f'To allow it for this plugin alone, add "{self._server}" to its servers.'
         elif "HTTP/2 alone" in reason:
             # Over TLS, a server of gRPC closes the connection without a word, as others may do.
-            advice["fix"] = (
-                "If this is the port for gRPC (4317), use the one for OTLP over HTTP, usually 4318."
-            )
-        logger.warning(event, signal=signal, reason=reason, **advice)
+            more["fix"] = "If this is the port for gRPC (4317), use the one for OTLP over HTTP, usually 4318."
+        logger.warning(event, signal=signal, reason=reason, **more)

@@ -131,6 +131,20 @@ def problem_in(body: bytes, *, of_traces: bool) -> str | None:
     return f"{rejected} rejected: {reason}" if rejected or reason else None
 
 
+def refusal_in(body: bytes, *, content_type: str) -> str:
+    """Return what a collector that refused a report says of it; empty if it says nothing."""
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+    if not content_type.startswith("application/x-protobuf"):
+        return " ".join(body.decode(errors="replace").split())
+    try:
+        # It is google.rpc.Status, whose message is in the same field as that of a span's status.
+        return str(Status.FromString(body).message)
+    except DecodeError:
+        return ""
+
+
 def _labels(labels: Mapping[str, str]) -> list[KeyValue]:
     # For Prometheus, "instance" is service.instance.id, and replaces it: all instances would be one series.
     # When Prometheus scrapes, the label gets this name.

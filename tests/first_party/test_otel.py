@@ -417,6 +417,37 @@ async def test_what_the_collector_refuses_is_not_repeated(
     ]
 
 
+@pytest.mark.parametrize(
+    ("said", "content_type", "shown"),
+    [
+        (
+            b'unsupported path\n requested: "/v1/traces"\n',
+            "text/plain",
+            'unsupported path requested: "/v1/traces"',
+        ),
+        # What OTLP asks for: google.rpc.Status, of a code and a message.
+        (b"\x08\x03\x12\x0eno such tenant", "application/x-protobuf", "no such tenant"),
+        (b"\xff", "application/x-protobuf", ""),
+        (b"", "text/plain", ""),
+        (b"x" * 5000, "text/html", "x" * 200),
+        (b"no key like Bearer secret-of-otel", "text/plain", "no key like ********"),
+    ],
+)
+async def test_what_the_collector_says_of_a_refusal_is_in_the_log(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, said: bytes, content_type: str, shown: str
+) -> None:
+    collector.will(answer(400, said, headers={"content-type": content_type}))
+    headers = {"authorization": "Bearer secret-of-otel"}
+    async with reporting(tmp_path, collector, headers=headers) as kit:
+        await kit.register(hookgw_receiver.url)
+        with structlog.testing.capture_logs() as logs:
+            await accept(kit)
+            await until(kit, lambda: any("collector" in entry["event"] for entry in logs))
+    assert [(entry["reason"], entry["answer"]) for entry in logs if "collector" in entry["event"]] == [
+        ("status 400", shown)
+    ]
+
+
 async def test_too_many_spans_are_lost_and_counted(
     tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
