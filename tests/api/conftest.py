@@ -1,15 +1,15 @@
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import trio
 
 from hookgw import Gateway
+from hookgw.testing import FakeConnector
 from tests.api.server.wire import Running
 from tests.public.app import open_gateway
 from tests.public.config import (
@@ -21,6 +21,7 @@ from tests.public.config import (
     StorageSettings,
 )
 from tests.public.kernel import Duration, Size
+from tests.public.plugins import Hooks, load_plugins
 from tests.public.web import AppApplication as Application
 from tests.public.web import serve
 from tests.support.application import create_app
@@ -44,19 +45,24 @@ is_sqlite = pytest.mark.skipif(
 
 
 @asynccontextmanager
-async def open_whole_gateway(*arguments: Any, **options: Any) -> AsyncIterator[Gateway]:
-    """Open a gateway, and wait until it holds all instances, which takes a moment in a database."""
-    async with open_gateway(*arguments, **options) as gateway:
+async def open_whole_gateway(
+    settings: Settings, base: Path, plugins: Mapping[str, object] | None = None
+) -> AsyncIterator[Gateway]:
+    """Open a gateway, and wait until it holds all instances, which takes a moment in a database.
+
+    Args:
+        settings: the configuration.
+        base: the folder that relative plugin folders are below.
+        plugins: beside hookgw's own, by name.
+    """
+    hooks = None
+    if plugins is not None:
+        loaded = load_plugins(settings.plugins, base=base, extra=plugins)
+        hooks = Hooks(loaded, hook_timeout=settings.plugins.hook_timeout)
+    async with open_gateway(settings, base=base, hooks=hooks) as gateway:
         while gateway.fleet is not None and not gateway.fleet.is_whole:
             await trio.to_thread.run_sync(time.sleep, 0.005)  # a mock clock may stand still
         yield gateway
-
-
-@pytest.fixture(autouse=True)
-def _whole_gateways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tests that open gateways of their own wait, too."""
-    if ENGINE == "postgresql" and getattr(request.module, "open_gateway", None) is open_gateway:
-        monkeypatch.setattr(request.module, "open_gateway", open_whole_gateway)
 
 
 @pytest.fixture
@@ -83,8 +89,21 @@ def settings(server_settings: ServerSettings, storage: StorageSettings) -> Setti
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with open_whole_gateway(settings, base=tmp_path) as gateway:
+def connector() -> FakeConnector:
+    return FakeConnector()
+
+
+@pytest.fixture
+def plugins() -> dict[str, object] | None:
+    """The plugins of ``gateway``; files have theirs."""
+    return None
+
+
+@pytest.fixture
+async def gateway(
+    settings: Settings, plugins: dict[str, object] | None, tmp_path: Path
+) -> AsyncIterator[Gateway]:
+    async with open_whole_gateway(settings, tmp_path, plugins) as gateway:
         yield gateway
 
 

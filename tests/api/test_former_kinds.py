@@ -12,10 +12,8 @@ import trio
 import hookgw
 from hookgw import EventKind
 from hookgw.testing import Receiver
-from tests.api.conftest import KEY, open_client
-from tests.public.app import open_gateway
-from tests.public.config import PluginsSettings, Settings
-from tests.public.plugins import Hooks, load_plugins
+from tests.api.conftest import KEY, open_client, open_whole_gateway
+from tests.public.config import Settings
 from tests.support.application import create_app
 
 # Near a built-in kind, so that a suggestion would hide it.
@@ -31,8 +29,7 @@ class WithKind:
 
 @asynccontextmanager
 async def opened(settings: Settings, base: Path, **extra: Any) -> AsyncIterator[httpx.AsyncClient]:
-    hooks = Hooks(load_plugins(PluginsSettings(folders=()), base=base, extra=extra))
-    async with open_gateway(settings, hooks=hooks) as gateway, trio.open_nursery() as nursery:
+    async with open_whole_gateway(settings, base, extra) as gateway, trio.open_nursery() as nursery:
         async with open_client(create_app(gateway), nursery, apikey=KEY) as client:
             yield client
         nursery.cancel_scope.cancel()

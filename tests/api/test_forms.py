@@ -1,7 +1,5 @@
 """Bodies of sends as forms: ``application/x-www-form-urlencoded``."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -21,25 +19,20 @@ from hookgw import (
 )
 from hookgw.testing import FakeConnector
 from tests.api.test_app import shape_of
-from tests.public.app import open_gateway
-from tests.public.config import PluginsSettings, Settings
-from tests.public.plugins import Hooks, load_plugins
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture
-def connector() -> FakeConnector:
-    return FakeConnector()
+def plugins(connector: FakeConnector) -> dict[str, object]:
+    return {"fake": connector}
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path, connector: FakeConnector) -> AsyncIterator[Gateway]:
-    plugins = load_plugins(PluginsSettings(), base=tmp_path, extra={"fake": connector})
-    async with open_gateway(settings, base=tmp_path, hooks=Hooks(plugins)) as gateway:
-        await gateway.instances.create("loja1", integration="fake")
-        await gateway.instances.connect("loja1")
-        yield gateway
+async def gateway(gateway: Gateway) -> Gateway:
+    await gateway.instances.create("loja1", integration="fake")
+    await gateway.instances.connect("loja1")
+    return gateway
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ from hookgw import DeliveryState, Gateway
 from hookgw.testing import Receiver, answer
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
-from tests.public.app import open_gateway
 from tests.public.config import Settings
 from tests.public.store import DeliveryQuery
-from tests.support.application import create_app
+from tests.public.web import AppApplication as Application
 
 OPERATOR = {"apikey": KEY}
 WORDS = "account 4711 is locked"
@@ -28,27 +27,32 @@ def operators(hookgw_receiver: Receiver) -> Receiver:
 
 
 @pytest.fixture
-async def audited(settings: Settings, operators: Receiver) -> AsyncIterator[Gateway]:
-    """With a global webhook, and the instance ``shop`` with a registration of its own."""
+def settings(settings: Settings, operators: Receiver) -> Settings:
+    """With a global webhook."""
     configured = ({"url": operators.url, "label": "audit"},)
-    async with open_gateway(msgspec.structs.replace(settings, global_webhooks=configured)) as gateway:
-        await gateway.instances.create("shop", token="the-key-of-the-shop")
-        yield gateway
+    return msgspec.structs.replace(settings, global_webhooks=configured)
 
 
 @pytest.fixture
-async def client(audited: Gateway, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
+async def gateway(gateway: Gateway) -> Gateway:
+    """With the instance ``shop``, which has a registration of its own."""
+    await gateway.instances.create("shop", token="the-key-of-the-shop")
+    return gateway
+
+
+@pytest.fixture
+async def client(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
     """With the instance's key."""
-    async with open_client(create_app(audited), nursery, apikey="the-key-of-the-shop") as client:
+    async with open_client(app, nursery, apikey="the-key-of-the-shop") as client:
         yield client
 
 
 async def test_a_list_and_a_report_leave_them_out(
-    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+    gateway: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:
     await client.post("/webhook/set/shop", json={"url": operators.url})
     await client.post("/event/emit/shop", json=one(id="e1"))
-    await _wait_for_dead(audited, 2)
+    await _wait_for_dead(gateway, 2)
 
     everything = (await client.get("/delivery/list/shop", headers=OPERATOR)).json()["deliveries"]
     of_audit, own = [delivery["id"] for delivery in everything]
@@ -65,11 +69,11 @@ async def test_a_list_and_a_report_leave_them_out(
 
 
 async def test_pages_without_them_are_full(
-    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+    gateway: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:
     await client.post("/webhook/set/shop", json={"url": operators.url})
     await client.post("/event/emit/shop", json=[one(id=f"e{number}") for number in range(3)])
-    await _wait_for_dead(audited, 6)
+    await _wait_for_dead(gateway, 6)
     first = (await client.get("/delivery/list/shop?limit=2")).json()
     assert [delivery["eventId"] for delivery in first["deliveries"]] == ["e2", "e1"]
     rest = (await client.get(f"/delivery/list/shop?limit=2&cursor={first['cursor']}")).json()
@@ -78,10 +82,10 @@ async def test_pages_without_them_are_full(
 
 
 async def test_a_resend_does_not_find_them(
-    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+    gateway: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:
     await client.post("/event/emit/shop", json=one(id="e1"))
-    await _wait_for_dead(audited, 1)
+    await _wait_for_dead(gateway, 1)
     (delivery,) = (await client.get("/delivery/list/shop", headers=OPERATOR)).json()["deliveries"]
     for name in (delivery["id"], "e1"):
         refused = await client.post(f"/delivery/resend/shop/{name}")
@@ -93,7 +97,7 @@ async def test_a_resend_does_not_find_them(
 
 
 async def test_a_cancellation_leaves_them_alone(
-    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+    gateway: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:
     operators.default = answer(503, headers={"retry-after": "1000"})
     await client.post("/event/emit/shop", json=one(id="e1"))
@@ -103,13 +107,13 @@ async def test_a_cancellation_leaves_them_alone(
         ({}, {"cancelled": 0}),
     ):
         assert (await client.post("/delivery/cancel/shop", json=body)).json() == expected
-    assert audited.backlog.count == 1
+    assert gateway.backlog.count == 1
     by_operator = await client.post("/delivery/cancel/shop", json={}, headers=OPERATOR)
     assert by_operator.json() == {"cancelled": 1}
 
 
 async def test_one_of_them_is_cancelled_by_a_global_key_alone(
-    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+    gateway: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:
     operators.default = answer(503, headers={"retry-after": "1000"})
     await client.post("/event/emit/shop", json=one(id="e1"))
@@ -119,16 +123,16 @@ async def test_one_of_them_is_cancelled_by_a_global_key_alone(
     assert refused.status_code == 403
     # By the event's id it is the newest delivery that the key may see.
     assert (await client.post("/delivery/cancel/shop/e1")).status_code == 404
-    assert audited.backlog.count == 1
+    assert gateway.backlog.count == 1
     by_operator = await client.post(f"/delivery/cancel/shop/{delivery['id']}", headers=OPERATOR)
     assert by_operator.json()["state"] == "dead"
 
 
 async def test_a_replay_leaves_them_alone(
-    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+    gateway: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:
     await client.post("/event/emit/shop", json=one(id="e1"))
-    await _wait_for_dead(audited, 1)
+    await _wait_for_dead(gateway, 1)
     asked = {"since": "1h", "state": "all"}
     assert (await client.post("/delivery/replay/shop", json=asked)).json() == {"replayed": 0}
     assert len(operators.requests) == 1
@@ -153,9 +157,9 @@ async def test_operational_events_belong_to_no_tenant(
 
 
 async def test_a_poison_event_holds_up_only_its_own_instance(
-    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+    gateway: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:
-    await audited.instances.create("bakery")
+    await gateway.instances.create("bakery")
     operators.will(answer(500))
     operators.default = answer()
     await client.post("/event/emit/shop", json=[one(id="poison"), one(id="behind")])

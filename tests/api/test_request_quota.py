@@ -8,9 +8,8 @@ from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
-from tests.api.conftest import KEY
+from tests.api.conftest import KEY, open_whole_gateway
 from tests.api.server.wire import Running, assert_answers, many, read_answer, waiting_route
-from tests.public.app import open_gateway
 from tests.public.config import ServerSettings, Settings
 from tests.public.kernel import Size
 from tests.public.web import AppApplication as Application
@@ -85,7 +84,7 @@ async def test_a_body_that_may_take_more_than_half_of_the_memory_is_warned_of(
     settings: Settings, tmp_path: Path, more: int, warned: list[str]
 ) -> None:
     server = msgspec.structs.replace(settings.server, max_upload=Size(32 * 2**20 + more))
-    async with open_gateway(msgspec.structs.replace(settings, server=server), base=tmp_path) as gateway:
+    async with open_whole_gateway(msgspec.structs.replace(settings, server=server), base=tmp_path) as gateway:
         with capture_logs() as lines:
             create_app(gateway)
     assert [line["fix"].partition(",")[0].rpartition(" ")[2] for line in lines] == warned

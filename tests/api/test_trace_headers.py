@@ -1,16 +1,9 @@
 """The headers of a request to emit that plugins see."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import httpx
 import pytest
 
 import hookgw
-from hookgw import Gateway
-from tests.public.app import open_gateway
-from tests.public.config import Settings
-from tests.public.plugins import Hooks, load_plugins
 
 EVENT = {"event": "CALL", "data": {}}
 
@@ -37,10 +30,8 @@ def plugin() -> Plugin:
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path, plugin: Plugin) -> AsyncIterator[Gateway]:
-    hooks = Hooks(load_plugins(settings.plugins, base=tmp_path, extra={"mine": plugin}))
-    async with open_gateway(settings, base=tmp_path, hooks=hooks) as gateway:
-        yield gateway
+def plugins(plugin: Plugin) -> dict[str, object]:
+    return {"mine": plugin}
 
 
 async def test_only_those_of_traces(client: httpx.AsyncClient, plugin: Plugin) -> None:

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from hookgw import Event, Gateway
-from tests.api.conftest import KEY, gateway, server_settings, settings, storage
+from tests.api.conftest import KEY, gateway, plugins, server_settings, settings, storage
 from tests.public.app import Dashboard
 from tests.public.config import ServerSettings
 from tests.public.web import AppApplication as Application
@@ -16,7 +16,7 @@ from tests.public.webhooks import parse_registration
 from tests.support.application import create_app
 from tests.support.session_cookie import session_cookie
 
-__all__ = ["KEY", "gateway", "server_settings", "settings", "storage"]
+__all__ = ["KEY", "gateway", "plugins", "server_settings", "settings", "storage"]
 
 
 @pytest.fixture

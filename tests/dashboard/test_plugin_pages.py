@@ -1,7 +1,6 @@
 """Pages that plugins add, over HTTP."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,9 +11,7 @@ from markupsafe import Markup
 import hookgw
 from hookgw import DashboardPage, Gateway, PluginGateway
 from tests.dashboard.conftest import KEY, Browser
-from tests.public.app import open_gateway
 from tests.public.config import Settings
-from tests.public.plugins import Hooks, load_plugins
 
 
 class Sly(str):
@@ -104,13 +101,14 @@ class Unlucky:
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path) -> Any:
-    plugins = settings.plugins
-    plugins = msgspec.structs.replace(plugins, hook_timeout=0.05, optional=("unlucky",))
-    settings = msgspec.structs.replace(settings, plugins=plugins)
-    loaded = load_plugins(plugins, base=tmp_path, extra={"mine": Plugin(), "unlucky": Unlucky()})
-    async with open_gateway(settings, base=tmp_path, hooks=Hooks(loaded)) as gateway:
-        yield gateway
+def settings(settings: Settings) -> Settings:
+    plugins = msgspec.structs.replace(settings.plugins, hook_timeout=0.05, optional=("unlucky",))
+    return msgspec.structs.replace(settings, plugins=plugins)
+
+
+@pytest.fixture
+def plugins() -> dict[str, object]:
+    return {"mine": Plugin(), "unlucky": Unlucky()}
 
 
 async def test_a_page_is_in_the_frame_and_in_the_navigation(browser: Browser, gateway: Gateway) -> None:

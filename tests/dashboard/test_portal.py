@@ -29,11 +29,10 @@ RETURN = "https://acme.example:8443/settings?a=1&b=2"
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with open_whole_gateway(settings, base=tmp_path) as gateway:
-        await gateway.instances.create("mine", tags={"tenant": "acme"}, token="the-key-of-mine")
-        await gateway.instances.create("theirs", tags={"tenant": "zoo"})
-        yield gateway
+async def gateway(gateway: Gateway) -> Gateway:
+    await gateway.instances.create("mine", tags={"tenant": "acme"}, token="the-key-of-mine")
+    await gateway.instances.create("theirs", tags={"tenant": "zoo"})
+    return gateway
 
 
 @pytest.fixture

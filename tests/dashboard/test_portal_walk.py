@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -16,7 +15,6 @@ import msgspec
 import pytest
 
 from hookgw import Event, Gateway
-from tests.api.conftest import open_whole_gateway
 from tests.api.test_route_walk import FILLED
 from tests.dashboard.conftest import KEY, Browser, form_token
 from tests.dashboard.test_portal import enter
@@ -75,12 +73,6 @@ def customers() -> list[Customer]:
 def settings(settings: Settings) -> Settings:
     everywhere = {"url": f"http://127.0.0.1:9/{OPERATOR}", "label": OPERATOR}
     return msgspec.structs.replace(settings, global_webhooks=(everywhere,))
-
-
-@pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with open_whole_gateway(settings, base=tmp_path) as gateway:
-        yield gateway
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """People who sign in at a reverse proxy, over HTTP."""
 
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import httpx
 import pytest
 from structlog.testing import capture_logs
 
 from hookgw import Gateway
-from tests.api.conftest import open_whole_gateway
 from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
 from tests.public.config import AuthSettings, ServerSettings, Settings, StorageSettings
 
@@ -37,11 +35,10 @@ def settings(server_settings: ServerSettings, storage: StorageSettings, users: d
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with open_whole_gateway(settings, base=tmp_path) as gateway:
-        for name in ("people", "others"):
-            await create_key(gateway, name)
-        yield gateway
+async def gateway(gateway: Gateway) -> Gateway:
+    for name in ("people", "others"):
+        await create_key(gateway, name)
+    return gateway
 
 
 async def create_key(gateway: Gateway, name: str) -> None:

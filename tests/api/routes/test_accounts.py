@@ -1,7 +1,5 @@
 """Options, settings, restart, presence and capabilities of an instance, over HTTP."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,10 +20,8 @@ from hookgw import (
     hookimpl,
 )
 from hookgw.testing import FakeConnector
-from tests.public.app import open_gateway
-from tests.public.config import PluginsSettings, Settings
 from tests.public.kernel import MASK
-from tests.public.plugins import ConnectorOptions, Hooks, load_plugins
+from tests.public.plugins import ConnectorOptions
 
 SCHEMA: dict[str, Any] = {
     "required": ["server"],
@@ -79,20 +75,20 @@ def observer() -> Observer:
 
 
 @pytest.fixture
-async def gateway(
-    settings: Settings, tmp_path: Path, connector: FakeConnector, observer: Observer
-) -> AsyncIterator[Gateway]:
+def plugins(connector: FakeConnector, observer: Observer) -> dict[str, object]:
     small = FakeConnector(
         "small", without=("settings", "restart", "set_presence"), message_types=(TextMessage,)
     )
     pairing = FakeConnector("pairing", script=show_code)
-    extra = {"strict": connector, "small": small, "pairing": pairing, "observer": observer}
-    plugins = load_plugins(PluginsSettings(folders=()), base=tmp_path, extra=extra)
-    async with open_gateway(settings, base=tmp_path, hooks=Hooks(plugins)) as gateway:
-        await gateway.instances.create("shop", integration="strict", options=GIVEN)
-        await gateway.instances.create("small", integration="small")
-        await gateway.instances.create("http")
-        yield gateway
+    return {"strict": connector, "small": small, "pairing": pairing, "observer": observer}
+
+
+@pytest.fixture
+async def gateway(gateway: Gateway) -> Gateway:
+    await gateway.instances.create("shop", integration="strict", options=GIVEN)
+    await gateway.instances.create("small", integration="small")
+    await gateway.instances.create("http")
+    return gateway
 
 
 def messages(response: httpx.Response, status: int) -> list[str]:

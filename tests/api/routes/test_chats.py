@@ -1,8 +1,6 @@
 """``/chat``: messages, files, pictures and numbers, from the history and from the network."""
 
 import base64
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
@@ -12,10 +10,8 @@ import pytest
 from hookgw import Gateway, MediaSink, MessageKey, MessageQuery, NetworkRefused, NewEvent, Session
 from hookgw.testing import FakeConnector
 from tests.api.test_app import shape_of
-from tests.public.app import open_gateway
-from tests.public.config import MediaSettings, PluginsSettings, Settings
+from tests.public.config import MediaSettings, Settings
 from tests.public.kernel import Duration, Size
-from tests.public.plugins import Hooks, load_plugins
 from tests.public.webhooks import RegistrationChange
 
 ANA, GROUP = "5511988887777@s.whatsapp.net", "120363001@g.us"
@@ -36,18 +32,16 @@ class Keeping(FakeConnector):
 
 
 @pytest.fixture
-def connector() -> FakeConnector:
-    return FakeConnector()
+def plugins(connector: FakeConnector) -> dict[str, object]:
+    return {"fake": connector}
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path, connector: FakeConnector) -> AsyncIterator[Gateway]:
-    plugins = load_plugins(PluginsSettings(), base=tmp_path, extra={"fake": connector})
-    async with open_gateway(settings, base=tmp_path, hooks=Hooks(plugins)) as gateway:
-        await gateway.instances.create("loja1", integration="fake")
-        await gateway.instances.connect("loja1")
-        await gateway.registrations.set("loja1", "default", RegistrationChange(url="http://127.0.0.1:9/x"))
-        yield gateway
+async def gateway(gateway: Gateway) -> Gateway:
+    await gateway.instances.create("loja1", integration="fake")
+    await gateway.instances.connect("loja1")
+    await gateway.registrations.set("loja1", "default", RegistrationChange(url="http://127.0.0.1:9/x"))
+    return gateway
 
 
 def message(id_: str, chat: str = ANA, *, at: int = 1000, **more: Any) -> dict[str, Any]:

@@ -9,9 +9,8 @@ import trio
 
 from hookgw import Gateway
 from hookgw.testing import Receiver
-from tests.api.conftest import KEY, open_client
+from tests.api.conftest import KEY, open_client, open_whole_gateway
 from tests.api.test_app import shape_of
-from tests.public.app import open_gateway
 from tests.public.config import EventsSettings, LimitsSettings, Settings
 from tests.public.core import run_in_slices
 from tests.public.records import OPERATIONAL_KINDS
@@ -181,7 +180,7 @@ async def test_a_message_is_recognised_after_a_restart(
 ) -> None:
     counts = []
     for start in ("first", "second"):
-        async with open_gateway(settings, base=tmp_path) as gateway:
+        async with open_whole_gateway(settings, base=tmp_path) as gateway:
             if start == "first":
                 await gateway.instances.create("loja1")
             async with open_client(create_app(gateway), nursery, apikey=KEY) as client:

@@ -31,13 +31,11 @@ from hookgw import (
 )
 from hookgw.instances.connectors import ingest
 from hookgw.testing import FakeConnector
-from tests.api.conftest import KEY, open_client
+from tests.api.conftest import KEY, open_client, open_whole_gateway
 from tests.api.server.wire import Running, read_answer
 from tests.api.test_app import shape_of
-from tests.public.app import open_gateway
 from tests.public.config import ServerSettings, Settings
 from tests.public.kernel import Size, StorageUnavailable, TooManyRequests
-from tests.public.plugins import Hooks, load_plugins
 from tests.public.web import AppApplication as Application
 from tests.public.webhooks import RegistrationChange
 from tests.support.application import create_app
@@ -128,16 +126,18 @@ def connector() -> FakeConnector:
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path, connector: FakeConnector) -> AsyncIterator[Gateway]:
-    plugins = {"fake": connector, "deaf": FakeConnector("deaf", without=("ingest",))}
-    hooks = Hooks(load_plugins(settings.plugins, base=tmp_path, extra=plugins), hook_timeout=5)
-    async with open_gateway(settings, base=tmp_path, hooks=hooks) as gateway:
-        await gateway.instances.create("shop", integration="fake")
-        await gateway.instances.create("deaf", integration="deaf")
-        await gateway.instances.create("http")
-        await gateway.instances.connect("shop")
-        await gateway.instances.connect("deaf")
-        yield gateway
+def plugins(connector: FakeConnector) -> dict[str, object]:
+    return {"fake": connector, "deaf": FakeConnector("deaf", without=("ingest",))}
+
+
+@pytest.fixture
+async def gateway(gateway: Gateway) -> Gateway:
+    await gateway.instances.create("shop", integration="fake")
+    await gateway.instances.create("deaf", integration="deaf")
+    await gateway.instances.create("http")
+    await gateway.instances.connect("shop")
+    await gateway.instances.connect("deaf")
+    return gateway
 
 
 @pytest.fixture
@@ -758,8 +758,8 @@ async def test_the_url_is_below_the_public_one(
 ) -> None:
     server = msgspec.structs.replace(settings.server, **changes)
     settings = msgspec.structs.replace(settings, server=server)
-    hooks = Hooks(load_plugins(settings.plugins, base=tmp_path, extra={"fake": connector}), hook_timeout=5)
-    async with open_gateway(settings, base=tmp_path, hooks=hooks) as gateway, trio.open_nursery() as nursery:
+    plugins = {"fake": connector}
+    async with open_whole_gateway(settings, tmp_path, plugins) as gateway, trio.open_nursery() as nursery:
         instance = (await gateway.instances.create("shop", integration="fake")).instance
         await gateway.instances.connect("shop")
         url = gateway.instances.ingest_url(instance)
@@ -781,9 +781,7 @@ async def test_an_instance_from_before_gets_a_url_when_it_is_connected(
     """Also at the next start, if it was connected: an update may bring a connector the method."""
 
     async def open_with(plugin: FakeConnector) -> list[str | None]:
-        plugins = {"fake": plugin}
-        hooks = Hooks(load_plugins(settings.plugins, base=tmp_path, extra=plugins), hook_timeout=5)
-        async with open_gateway(settings, base=tmp_path, hooks=hooks) as gateway:
+        async with open_whole_gateway(settings, tmp_path, {"fake": plugin}) as gateway:
             if gateway.instances.find("shop") is None:
                 for name in ("shop", "rest"):
                     await gateway.instances.create(name, integration="fake")

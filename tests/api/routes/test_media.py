@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import struct
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -27,15 +26,13 @@ from hookgw import (
     Unavailable,
 )
 from hookgw.testing import FakeConnector
-from tests.api.conftest import KEY
+from tests.api.conftest import KEY, open_whole_gateway
 from tests.api.server.wire import Running, assert_answers, read_answer
 from tests.api.test_app import shape_of
-from tests.public.app import open_gateway
 from tests.public.config import MediaSettings, PluginsSettings, ServerSettings, Settings
 from tests.public.instances import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
 from tests.public.kernel import Duration, Size
 from tests.public.messages import MOST, MOST_OF_INSTANCE, RATE, content_disposition
-from tests.public.plugins import Hooks, load_plugins
 from tests.public.web import AppApplication as Application
 from tests.support.waits import until
 
@@ -107,12 +104,15 @@ def server_settings() -> ServerSettings:
 
 
 @pytest.fixture
-async def gateway(settings: Settings, tmp_path: Path, connector: FakeConnector) -> AsyncIterator[Gateway]:
-    hooks = Hooks(load_plugins(PluginsSettings(), base=tmp_path, extra={"fake": connector}))
-    async with open_gateway(settings, base=tmp_path, hooks=hooks) as gateway:
-        await gateway.instances.create("shop", integration="fake")
-        await gateway.instances.connect("shop")
-        yield gateway
+def plugins(connector: FakeConnector) -> dict[str, object]:
+    return {"fake": connector}
+
+
+@pytest.fixture
+async def gateway(gateway: Gateway) -> Gateway:
+    await gateway.instances.create("shop", integration="fake")
+    await gateway.instances.connect("shop")
+    return gateway
 
 
 def link_to(connector: FakeConnector, reference: str = "file-1", **more: str) -> str:
@@ -234,9 +234,8 @@ async def test_where_links_lead(
 ) -> None:
     server = ServerSettings(public_url=public_url, base_path=base_path)
     connector = FakeConnector()
-    hooks = Hooks(load_plugins(PluginsSettings(), base=tmp_path, extra={"fake": connector}))
     changed = Settings(server=server, auth=settings.auth, storage=settings.storage)
-    async with open_gateway(changed, base=tmp_path, hooks=hooks) as gateway:
+    async with open_whole_gateway(changed, tmp_path, {"fake": connector}) as gateway:
         await gateway.instances.create("shop", integration="fake")
         await gateway.instances.connect("shop")
         assert link_to(connector).startswith(start)
@@ -284,8 +283,7 @@ async def test_a_link_survives_a_restart_and_not_its_instance(
     links: list[str] = []
     for _ in range(2):
         connector = FakeConnector(open_media=files.open_media)
-        hooks = Hooks(load_plugins(PluginsSettings(), base=tmp_path, extra={"fake": connector}))
-        async with open_gateway(settings, base=tmp_path, hooks=hooks) as gateway:
+        async with open_whole_gateway(settings, tmp_path, {"fake": connector}) as gateway:
             if not links:
                 await gateway.instances.create("shop", integration="fake")
                 await gateway.instances.connect("shop")
@@ -338,8 +336,7 @@ async def test_the_errors_of_connectors(
 
 async def test_a_connector_without_files(settings: Settings, tmp_path: Path) -> None:
     connector = FakeConnector(without=("open_media",))
-    hooks = Hooks(load_plugins(PluginsSettings(), base=tmp_path, extra={"fake": connector}))
-    async with open_gateway(settings, base=tmp_path, hooks=hooks) as gateway:
+    async with open_whole_gateway(settings, tmp_path, {"fake": connector}) as gateway:
         await gateway.instances.create("shop", integration="fake")
         await gateway.instances.connect("shop")
         with pytest.raises(HookgwError) as refused:
@@ -654,11 +651,10 @@ async def test_a_file_of_a_server_passes_through(tmp_path: Path, settings: Setti
         schema = {"type": "object", "properties": {"server": {"type": "string", "x-server": True}}}
         connector = FakeConnector(open_media=open_media, options_schema=schema)
         plugins = PluginsSettings(options={"fake": {"servers": [address]}})
-        hooks = Hooks(load_plugins(plugins, base=tmp_path, extra={"fake": connector}))
         changed = Settings(
             auth=settings.auth, storage=settings.storage, plugins=plugins, media=settings.media
         )
-        async with open_gateway(changed, base=tmp_path, hooks=hooks) as gateway:
+        async with open_whole_gateway(changed, tmp_path, {"fake": connector}) as gateway:
             await gateway.instances.create("shop", integration="fake", options={"server": address})
             await gateway.instances.connect("shop")
             link = connector.session("shop").media_url(f"{address}/file")

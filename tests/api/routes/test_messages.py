@@ -2,11 +2,10 @@
 
 import base64
 import textwrap
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
+import msgspec
 import pytest
 import trio
 
@@ -34,9 +33,7 @@ from hookgw.testing import FakeConnector
 from tests.api.conftest import KEY as KEY_OF_API
 from tests.api.conftest import slow_request
 from tests.api.test_app import shape_of
-from tests.public.app import open_gateway
-from tests.public.config import PluginsSettings, Settings
-from tests.public.plugins import Hooks, load_plugins
+from tests.public.config import Settings
 from tests.public.webhooks import RegistrationChange
 from tests.support.waits import until
 
@@ -77,37 +74,20 @@ class TextsAlone:
 
 
 @pytest.fixture
-def connector() -> FakeConnector:
-    return FakeConnector()
-
-
-@pytest.fixture
 def observer() -> Observer:
     return Observer()
 
 
 @pytest.fixture
-def disabled() -> tuple[str, ...]:
-    return ()
+def plugins(connector: FakeConnector, observer: Observer) -> dict[str, object]:
+    return {"fake": connector, "observer": observer, "texts": TextsAlone()}
 
 
 @pytest.fixture
-async def gateway(
-    settings: Settings,
-    tmp_path: Path,
-    connector: FakeConnector,
-    observer: Observer,
-    disabled: tuple[str, ...],
-) -> AsyncIterator[Gateway]:
-    plugins = load_plugins(
-        PluginsSettings(disabled=disabled),
-        base=tmp_path,
-        extra={"fake": connector, "observer": observer, "texts": TextsAlone()},
-    )
-    async with open_gateway(settings, base=tmp_path, hooks=Hooks(plugins)) as gateway:
-        await gateway.instances.create("loja1", integration="fake")
-        await gateway.instances.connect("loja1")
-        yield gateway
+async def gateway(gateway: Gateway) -> Gateway:
+    await gateway.instances.create("loja1", integration="fake")
+    await gateway.instances.connect("loja1")
+    return gateway
 
 
 SENT: list[tuple[str, Any, Message]] = [
@@ -534,15 +514,20 @@ async def test_a_message_is_deleted(
     assert observer.of("MESSAGES_DELETE") == [("MESSAGES_DELETE", response.json())]
 
 
-@pytest.mark.parametrize("disabled", [("gateway_kinds",)])
-async def test_without_the_kind_of_its_event_a_call_works(
-    client: httpx.AsyncClient, gateway: Gateway, observer: Observer
-) -> None:
-    assert "MESSAGES_DELETE" not in gateway.catalog
-    body = {"remoteJid": "55@fake", "id": "M1"}
-    response = await client.request("DELETE", "/chat/deleteMessageForEveryone/loja1", json=body)
-    assert response.status_code == 201
-    assert observer.of("MESSAGES_DELETE") == []
+class TestWithoutTheKindOfItsEvent:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        plugins = msgspec.structs.replace(settings.plugins, disabled=("gateway_kinds",))
+        return msgspec.structs.replace(settings, plugins=plugins)
+
+    async def test_a_call_works(
+        self, client: httpx.AsyncClient, gateway: Gateway, observer: Observer
+    ) -> None:
+        assert "MESSAGES_DELETE" not in gateway.catalog
+        body = {"remoteJid": "55@fake", "id": "M1"}
+        response = await client.request("DELETE", "/chat/deleteMessageForEveryone/loja1", json=body)
+        assert response.status_code == 201
+        assert observer.of("MESSAGES_DELETE") == []
 
 
 async def test_numbers_are_looked_up(client: httpx.AsyncClient) -> None:

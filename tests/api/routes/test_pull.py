@@ -14,11 +14,10 @@ from trio.testing import wait_all_tasks_blocked
 from hookgw import Gateway
 from hookgw.store.sqlite import copy_rows as file_rows
 from hookgw.web.server import response_memory
-from tests.api.conftest import KEY, is_sqlite, open_client
+from tests.api.conftest import KEY, is_sqlite, open_client, open_whole_gateway
 from tests.api.routes.test_events import one
 from tests.api.server.wire import Running
 from tests.api.test_app import shape_of
-from tests.public.app import open_gateway
 from tests.public.config import ServerSettings, Settings
 from tests.public.deliveries import Pull
 from tests.public.delivery import verify
@@ -608,7 +607,7 @@ async def test_a_cursor_of_another_data_file_counts_nothing_as_delivered(
     @asynccontextmanager
     async def opened() -> AsyncIterator[httpx.AsyncClient]:
         async with (
-            open_gateway(settings, base=tmp_path) as gateway,
+            open_whole_gateway(settings, base=tmp_path) as gateway,
             trio.open_nursery() as nursery,
             open_client(create_app(gateway), nursery, apikey=KEY) as client,
         ):

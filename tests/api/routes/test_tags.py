@@ -7,8 +7,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from tests.api.conftest import open_client
-from tests.public.app import open_gateway
+from tests.api.conftest import open_client, open_whole_gateway
 from tests.public.config import Settings
 from tests.public.web import AppApplication as Application
 
@@ -126,11 +125,11 @@ async def test_the_audit_shows_changes(client: httpx.AsyncClient) -> None:
 
 
 async def test_they_outlive_a_restart(settings: Settings, tmp_path: Any) -> None:
-    async with open_gateway(settings, base=tmp_path) as gateway:
+    async with open_whole_gateway(settings, base=tmp_path) as gateway:
         await gateway.instances.create("loja1", tags=TAGS)
         await gateway.instances.create("loja2")
         await gateway.instances.change_tags("loja2", {"tenant": "acme"})
-    async with open_gateway(settings, base=tmp_path) as gateway:
+    async with open_whole_gateway(settings, base=tmp_path) as gateway:
         assert gateway.instances.get("loja1").tags == TAGS
         assert [one.name for one in gateway.registry.tagged([("tenant", "acme")])] == ["loja1", "loja2"]
         assert [one.name for one in gateway.registry.tagged(TAGS.items())] == ["loja1"]
