@@ -113,9 +113,11 @@ class _Mistakes:
         self._file = file
         self._lines: dict[str, int] = {}
         self._variables: dict[str, str] = {}
+        self._unread: set[str] = set()
 
     def add_document(self, document: Document) -> None:
         self._lines = document.lines
+        self._unread = {problem.path for problem in document.problems}
         for problem in document.problems:
             self._add(problem, f"{self._file}, line {problem.line}" if problem.line else self._file)
 
@@ -123,6 +125,8 @@ class _Mistakes:
         self._variables[path] = variable
 
     def report(self, path: str, sentence: str, variable: str | None = None) -> None:
+        if path in self._unread and path not in self._variables and variable is None:
+            return  # nothing is known of the value, for example because its variable is not set
         # A missing key has no line: the nearest key above it shows where to look.
         place, at = variable, path
         while place is None:

@@ -119,13 +119,30 @@ class TestReferences:
         file.write_text("storage:\n  path: ${P}\n")
         assert load_settings(file, {"P": "a\nlog: {level: debug}"}).storage.path == "a\nlog: {level: debug}"
 
-    def test_a_missing_variable_is_named_with_its_place(self, file: Path) -> None:
-        file.write_text('log:\n  level: "${LEVEL}"\n')
-        (message, *_) = messages(file, {})
+    @pytest.mark.parametrize(
+        ("path", "line"),
+        [
+            ("log.level", 'level: "${X}"'),
+            ("server.bind[0]", 'bind: ["127.0.0.1:${X}"]'),
+            ("storage.retention", "retention: ${X}"),
+            ("delivery.allow_networks[1]", 'allow_networks: ["::1", "${X}"]'),
+        ],
+    )
+    def test_a_missing_variable_is_named_with_its_place_and_nothing_else_is(
+        self, file: Path, path: str, line: str
+    ) -> None:
+        file.write_text(f"{path.partition('.')[0]}:\n  {line}\n")
+        [message] = messages(file, {})
         assert message == (
-            "log.level (hookgw.yaml, line 2): the environment variable LEVEL is not set: "
-            "set it, or write ${LEVEL:-default}."
+            f"{path} (hookgw.yaml, line 2): the environment variable X is not set: "
+            "set it, or write ${X:-default}."
         )
+
+    def test_what_takes_the_place_of_a_missing_variable_is_checked(self, file: Path) -> None:
+        file.write_text('log:\n  level: "${X}"\n')
+        missing, wrong = messages(file, {"HOOKGW_LOG__LEVEL": "loud"})
+        assert "X is not set" in missing
+        assert wrong.startswith("log.level (HOOKGW_LOG__LEVEL): ")
 
     @pytest.mark.parametrize(
         ("text", "result"),
