@@ -14,6 +14,7 @@ from hookgw.command.names import instance_argument
 from hookgw.command.output import say, shown_as_json
 from hookgw.connectors import guess_mimetype
 from hookgw.kernel.language import gettext as _
+from hookgw.messages.requests import KEY_PATTERN
 
 KINDS = ("image", "video", "audio", "document", "sticker")
 
@@ -24,8 +25,7 @@ def message() -> None:
 
 
 def _read_id(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    # It becomes a header.
-    if value is not None and not re.fullmatch("[!-~]{1,255}", value):
+    if value is not None and not re.fullmatch(KEY_PATTERN, value):
         raise click.BadParameter(_("write 1 to 255 visible ASCII characters."))
     return value
 

@@ -76,7 +76,8 @@ _NO_ITEMS = Sentence.declared("field.no_items", "{where} must have at least one 
 
 T = TypeVar("T")
 
-_KEY_FORM = re.compile(r"[!-~]{1,255}", re.ASCII)
+KEY_PATTERN = "[!-~]{1,255}"
+"""The form of the key of a send, which becomes a header."""
 _URL = re.compile(r"https?://[^\s]+", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:([^,;]*)(;[^,]*)?;base64,", re.IGNORECASE)
 
@@ -122,7 +123,7 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_idempotency_key(value: str | None) -> str | None:
     """Return the ``Idempotency-Key`` of a send: 1 to 255 visible ASCII characters."""
-    if value is not None and not _KEY_FORM.fullmatch(value):
+    if value is not None and not re.fullmatch(KEY_PATTERN, value):
         raise Invalid.of(
             "idempotency.message_form", "Idempotency-Key must be 1 to 255 visible ASCII characters."
         )

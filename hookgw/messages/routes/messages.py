@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
 from quart import Response, request
 
 from hookgw.messages import responses
 from hookgw.messages.requests import (
+    KEY_PATTERN,
     parse_audio_message,
     parse_contact_message,
     parse_idempotency_key,
@@ -23,7 +28,6 @@ from hookgw.web.forms import NOTE, read_send
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.web.request_body import current_exchange, json_response
 from hookgw.web.route_group import RouteGroup, route
-from hookgw.web.server.errors import JSON
 
 _TAG = "Messages"
 _SENT = {201: responses.SentMessage}
@@ -36,43 +40,39 @@ _TEXT_BODY = json_body(
     a_text={"number": _NUMBER, "text": "Oi"},
     a_reply={"number": _NUMBER, "text": "Oi", "quoted": {"key": {"id": _KEY["id"]}}},
 )
-_MEDIA_BODY = Body(
-    {
-        JSON: {"$ref": "#/components/schemas/SendMediaRequest"},
-        MULTIPART: {"$ref": "#/components/schemas/SendMediaForm"},
+
+
+def _file_body(name: str, form: str, **examples: Any) -> Body:
+    """Return a body that is JSON or, as an upload, a form with the schema of another component."""
+    body = json_body(name, note=NOTE, **examples)
+    upload = {MULTIPART: {"$ref": f"#/components/schemas/{form}"}}
+    return replace(body, schemas={**body.schemas, **upload})
+
+
+_MEDIA_BODY = _file_body(
+    "SendMediaRequest",
+    "SendMediaForm",
+    by_URL={
+        "number": _NUMBER,
+        "mediatype": "image",
+        "media": "https://shop.example/menu.png",
+        "caption": "The menu",
     },
-    {
-        "by URL": {
-            "number": _NUMBER,
-            "mediatype": "image",
-            "media": "https://shop.example/menu.png",
-            "caption": "The menu",
-        },
-        "as base64": {
-            "number": _NUMBER,
-            "mediatype": "document",
-            "media": "SGVsbG8=",
-            "mimetype": "text/plain",
-            "fileName": "hello.txt",
-        },
+    as_base64={
+        "number": _NUMBER,
+        "mediatype": "document",
+        "media": "SGVsbG8=",
+        "mimetype": "text/plain",
+        "fileName": "hello.txt",
     },
-    note=NOTE,
 )
-_AUDIO_BODY = Body(
-    {
-        JSON: {"$ref": "#/components/schemas/SendAudioRequest"},
-        MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
-    },
-    {"by URL": {"number": _NUMBER, "audio": "https://shop.example/hello.ogg"}},
-    note=NOTE,
+_AUDIO_BODY = _file_body(
+    "SendAudioRequest", "SendAudioForm", by_URL={"number": _NUMBER, "audio": "https://shop.example/hello.ogg"}
 )
-_STICKER_BODY = Body(
-    {
-        JSON: {"$ref": "#/components/schemas/SendStickerRequest"},
-        MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
-    },
-    {"by URL": {"number": _NUMBER, "sticker": "https://shop.example/hello.webp"}},
-    note=NOTE,
+_STICKER_BODY = _file_body(
+    "SendStickerRequest",
+    "SendAudioForm",
+    by_URL={"number": _NUMBER, "sticker": "https://shop.example/hello.webp"},
 )
 _LOCATION_BODY = json_body(
     "SendLocationRequest",
@@ -105,7 +105,7 @@ _IDEMPOTENCY_KEY = Parameter(
     "idempotency-key",
     "The same for each repetition of this send: the connector passes it to the network, and hookgw returns "
     "the outcome of a send in progress, or of a recent one, with the same key.",
-    {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    {"type": "string", "pattern": f"^{KEY_PATTERN}$"},
     "header",
 )
 
@@ -129,24 +129,21 @@ class MessageRoutes(RouteGroup):
     async def send_media(self, instance: str) -> Response:
         """Send a file: by URL, as base64, or as an upload."""
         self._gateway.messages.require(instance, "sendMedia")
-        body, files = await read_upload(self._gateway.settings.server.max_upload, self._limit, "media")
-        return await self._send(instance, parse_media_message(body, files))
+        return await self._send_file(instance, "media", parse_media_message)
 
     @route("POST", "/message/sendWhatsAppAudio/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_AUDIO_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_audio(self, instance: str) -> Response:
         """Send a voice message: by URL, as base64, or as an upload."""
         self._gateway.messages.require(instance, "sendWhatsAppAudio")
-        body, files = await read_upload(self._gateway.settings.server.max_upload, self._limit, "audio")
-        return await self._send(instance, parse_audio_message(body, files))
+        return await self._send_file(instance, "audio", parse_audio_message)
 
     @route("POST", "/message/sendSticker/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_STICKER_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_sticker(self, instance: str) -> Response:
         """Send a sticker: by URL, as base64, or as an upload."""
         self._gateway.messages.require(instance, "sendSticker")
-        body, files = await read_upload(self._gateway.settings.server.max_upload, self._limit, "sticker")
-        return await self._send(instance, parse_sticker_message(body, files))
+        return await self._send_file(instance, "sticker", parse_sticker_message)
 
     @route("POST", "/message/sendReaction/<instance>")
     @describes(_TAG, Right.SEND, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
@@ -175,6 +172,12 @@ class MessageRoutes(RouteGroup):
         """Send a message that the network has approved beforehand."""
         self._gateway.messages.require(instance, "sendTemplate")
         return await self._send(instance, await read_send(self._limit, parse_template_message))
+
+    async def _send_file(
+        self, instance: str, field: str, parse: Callable[[Any, dict[str, bytes]], Message]
+    ) -> Response:
+        limit = self._gateway.settings.server.max_upload
+        return await self._send(instance, parse(*await read_upload(limit, self._limit, field)))
 
     async def _send(self, instance: str, message: Message) -> Response:
         key = parse_idempotency_key(request.headers.get("idempotency-key"))
