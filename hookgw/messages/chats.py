@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 import trio
 
-from hookgw.connectors.json_values import seconds
+from hookgw.connectors.json_values import seconds, text
 from hookgw.connectors.whatsapp_numbers import chat_or_text
 from hookgw.core.long_work import run_in_slices
 from hookgw.deliveries.history import DeliveryHistory
@@ -58,13 +58,16 @@ _PERSON = (NUMBER, HIDDEN)
 
 
 class LastMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The newest message of a chat, as in the event; larger content is left out.
+    """The newest message of a chat, as in its event.
 
     Attributes:
-        message: the content, as it was edited later.
-        push_name: the name of the sender.
+        id: the network's id.
+        key: of the message.
+        push_name: the sender's name, if known.
+        message: its content; empty if it is large, or if those of the chats before it fill 1 MiB.
+        message_type: the kind of content.
         message_timestamp: when it was sent, in seconds since the epoch.
-        status: when the event was raised; ``EDITED`` or ``DELETED`` if it was that later.
+        status: its status when the event was raised; `EDITED` or `DELETED` if it was that later.
         source: the sender's program.
     """
 
@@ -306,7 +309,7 @@ class ChatSearch:
             if key.members:
                 chat.is_group, chat.name = True, None
             elif chat.name is None and not key.fromMe and not chat.is_group:
-                chat.name = _text(message.push_name)
+                chat.name = text(message.push_name) or None
 
         def merge(newer: Chat, older: Chat) -> None:
             newer.name = newer.name or older.name
@@ -437,12 +440,12 @@ def _last_message(message: _Message, changes: Changes) -> LastMessage:
     return LastMessage(
         id=message.key.id,
         key=key,
-        push_name=_text(message.push_name),
+        push_name=text(message.push_name) or None,
         message=_shown(content),
-        message_type=_text(message.message_type),
+        message_type=text(message.message_type) or None,
         message_timestamp=seconds(message.message_timestamp) or None,
-        status=_text(message.status) if change is None else change.status,
-        source=_text(message.source),
+        status=text(message.status) or None if change is None else change.status,
+        source=text(message.source) or None,
     )
 
 
@@ -465,8 +468,8 @@ def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact
     event = logged.event
     if event.kind in _CONTACTS:
         # One by one: decoding tens of thousands at once would hold up everything else.
-        for text in _entries_of(event.data_json):
-            item = decode_json(bytes(text)) if len(memoryview(text)) <= MOST_CONTACT else None
+        for entry in _entries_of(event.data_json):
+            item = decode_json(bytes(entry)) if len(memoryview(entry)) <= MOST_CONTACT else None
             jids = (jids_of(item) or jids_of(item, "id")) if isinstance(item, dict) else ()
             if not jids:
                 yield None
@@ -486,7 +489,7 @@ def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact
     if message is None:
         return
     key, at = message.key, sent_at(message.message_timestamp, logged.accepted_at)
-    name = None if key.fromMe else _text(message.push_name)
+    name = None if key.fromMe else text(message.push_name) or None
     jids, members = key.chats, key.members
     is_group = bool(members) or jids[0].endswith(GROUP)
     contact = Contact(
@@ -504,9 +507,4 @@ def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact
 
 
 def _field(item: Any, *names: str) -> str | None:
-    values = [_text(item.get(name)) for name in names] if isinstance(item, dict) else []
-    return next((value for value in values if value), None)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return next(filter(None, (text(item.get(name)) for name in names)), None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from hookgw.connectors import suffix_of
 from hookgw.instances.connectors.media_download import MediaHead
 from hookgw.kernel.times import rfc3339
@@ -21,7 +19,7 @@ def present_chat(chat: Chat) -> responses.Chat:
         push_name=chat.name,
         profile_pic_url=None,
         updated_at=rfc3339(chat.updated_at),
-        last_message=responses.LastMessage(**msgspec.structs.asdict(chat.last_message)),
+        last_message=chat.last_message,
         unread_count=None,
         is_saved=chat.name is not None,
     )

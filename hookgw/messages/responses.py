@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from hookgw.kernel.schema_parts import Time
+from hookgw.messages.chats import LastMessage
 
 
 class SentKey(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -91,30 +92,6 @@ class FoundNumber(Struct, frozen=True, kw_only=True):
     number: str | UnsetType = UNSET
     exists: bool | UnsetType = UNSET
     jid: str | UnsetType | None = UNSET
-
-
-class LastMessage(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The newest message of a chat, as in its event.
-
-    Attributes:
-        id: the network's id.
-        key: of the message.
-        push_name: the sender's name, if known.
-        message: its content; empty if it is large, or if those of the chats before it fill 1 MiB.
-        message_type: the kind of content.
-        message_timestamp: when it was sent, in seconds since the epoch.
-        status: its status when the event was raised; `EDITED` or `DELETED` if it was that later.
-        source: the sender's program.
-    """
-
-    id: str
-    key: dict[str, Any]
-    push_name: str | None
-    message: Raw
-    message_type: str | None
-    message_timestamp: int | None
-    status: str | None
-    source: str | None
 
 
 class Chat(Struct, frozen=True, kw_only=True, rename="camel"):

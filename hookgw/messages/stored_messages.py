@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookgw.connectors.json_values import seconds
+from hookgw.connectors.json_values import seconds, text
 from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.instances.connectors.media_download import MediaDownload
@@ -239,7 +239,7 @@ class StoredMessages(Collaborator):
         reference = self._media.reference_in(instance, data["message"])
         if reference is None and "media_reference" in connector.methods:
             key = data["key"]
-            jid = _text(key.get("remoteJid")) or ""
+            jid = text(key.get("remoteJid"))
             asked = MessageKey(remote_jid=jid, id=message_id, from_me=key.get("fromMe") is True)
             reference = await call_in_time(connector, lambda: connector.media_reference(session, asked))
         if reference is None:
@@ -312,15 +312,11 @@ def _shown(content: Content, statuses: list[str], room: int) -> StoredMessage:
     return StoredMessage(
         id=content.key["id"],
         key=content.key,
-        push_name=_text(content.push_name),
-        message_type=_text(content.message_type),
+        push_name=text(content.push_name) or None,
+        message_type=text(content.message_type) or None,
         message=content.message if has_room else msgspec.Raw(b"{}"),
         message_timestamp=seconds(content.message_timestamp) or None,
-        source=_text(content.source),
+        source=text(content.source) or None,
         context_info=content.context_info if has_room else msgspec.Raw(b"null"),
         statuses=statuses,
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
