@@ -214,7 +214,8 @@ async def test_cancel_shows_the_count_and_asks(invoke: Invoke, server: Receiver)
     ("count", "shown"), [(1, "1 pending delivery"), (100_000, "100,000 or more pending deliveries")]
 )
 async def test_the_question_of_cancel(count: int, shown: str, invoke: Invoke, server: Receiver) -> None:
-    server.default = says({"cancelled": 0, "matching": count})
+    ended_early = {"complete": False} if count > 1 else {}
+    server.default = says({"cancelled": 0, "matching": count} | ended_early)
     assert f"Cancel {shown} of 'loja1'?" in (await invoke("delivery", "cancel", "loja1")).stderr
 
 

@@ -13,9 +13,6 @@ from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 from hookgw.records.tags import tag_texts
 
-MOST_COUNTED = 100_000
-"""The highest number that the server counts to."""
-
 _COUNTED = (
     Column("instance", least=12),
     Column("label", least=8),
@@ -57,7 +54,7 @@ def named(instance: str | None, body: Mapping[str, Any]) -> str:
 def count_of(found: dict[str, Any], *, is_pending: bool = False) -> str:
     """Return how many deliveries a dry run has found, for a sentence."""
     count = found["matching"]
-    if count >= MOST_COUNTED or found.get("complete") is False:
+    if found.get("complete") is False:
         return (
             _("{count} or more pending deliveries", count=count)
             if is_pending
