@@ -24,6 +24,7 @@ from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.core.registry import Registry
 from hookgw.core.this_node import ThisNode
+from hookgw.deliveries import responses
 from hookgw.deliveries.pull_requests import Acknowledgement, Pull
 from hookgw.fair import Claim, PerHolder, Share
 from hookgw.kernel.collaborator import Collaborator
@@ -96,11 +97,6 @@ class Pulled(msgspec.Struct, frozen=True):
 
 Sent = set[tuple[int, str]] | frozenset[tuple[int, str]]
 """What a stream has sent: the numbers of leases, and the ids of deliveries."""
-
-
-class Acknowledged(msgspec.Struct, frozen=True):
-    acknowledged: int
-    failed: int
 
 
 class Cursor(NamedTuple):
@@ -222,7 +218,7 @@ class Pulls(Collaborator):
             yield found
             after = None
 
-    async def acknowledge(self, instance: str, label: str, asked: Acknowledgement) -> Acknowledged:
+    async def acknowledge(self, instance: str, label: str, asked: Acknowledgement) -> responses.Acknowledged:
         """Settle deliveries of a consumer's lease. What this returns for is on disk.
 
         Raises:
@@ -280,7 +276,7 @@ class Pulls(Collaborator):
                 lane.release()
         self._fetches.note(registration.id, asked.consumer, self._clock.wall())
         await self._store.wait_settled(settling)
-        return Acknowledged(acknowledged, refused)
+        return responses.Acknowledged(acknowledged, refused)
 
     def _leases(self, registration: Registration, consumer: str) -> list[tuple[PulledLane, Lease]]:
         lanes = self._dispatcher.pulled(registration.id)

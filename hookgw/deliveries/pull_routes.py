@@ -85,8 +85,7 @@ class PullRoutes(RouteGroup):
         """
         self._gateway.pulls.find(instance, label)  # 404 comes before any error of the body
         asked = await read_parsed(self._limit, parse_acknowledgement)
-        done = await self._gateway.pulls.acknowledge(instance, label, asked)
-        return json_response(responses.Acknowledged(done.acknowledged, done.failed))
+        return json_response(await self._gateway.pulls.acknowledge(instance, label, asked))
 
     async def _events(
         self, exchange: RequestResponse, instance: str, label: str, asked: Pull
