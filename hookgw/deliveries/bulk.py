@@ -206,15 +206,14 @@ class BulkJobs(Collaborator):
     async def _begin_parts(self, running: RunningJob) -> bool:
         """Store the next parts, as far as there is room; return whether there may be room for more."""
         job = running.job
-        selection = job.replay or job.cancel or DeliverySelection()
-        names = [name for name in self._names(selection) if name > (job.cursor or "")]
+        names = [name for name in self._names(job.selection) if name > (job.cursor or "")]
         chosen = names[: max(0, min(STEP, MOST_PARTS - len(job.parts)))]
         parts: list[Job] = []
         with acting_as(job.actor):
             for name in chosen:
                 instance = self._registry.find_instance(name)
                 if instance is not None:
-                    part = self._makes[job.kind](instance, selection)
+                    part = self._makes[job.kind](instance, job.selection)
                     parts.append(msgspec.structs.replace(part, parent=job.id))
             entries = [self._entry(part) for part in parts]
         if chosen:
@@ -312,7 +311,7 @@ class BulkJobs(Collaborator):
         )
 
     def _entry(self, part: Job) -> AuditEntry:
-        details = {"job": part.parent, **details_of(part.replay or part.cancel or DeliverySelection())}
+        details = {"job": part.parent, **details_of(part.selection)}
         instance = self._registry.find_instance(part.instance)
         return self._audit.entry(_ACTIONS[part.kind], instance, details=details)
 

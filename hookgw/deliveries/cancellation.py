@@ -241,7 +241,7 @@ class Cancellations(Collaborator):
     async def _walk(self, running: RunningJob, spared: Collection[int]) -> None:
         job = running.job
         cursor = job.cursor
-        query = _query(job.instance, job.registrations, job.cancel or DeliverySelection())
+        query = _query(job.instance, job.registrations, job.selection)
         while cursor is not None and await self._jobs.obey(running, self._entry(job)):
             step = partial(
                 self._store.cancel_step,
@@ -272,7 +272,7 @@ class Cancellations(Collaborator):
         labels = (one.label for one in map(self._registry.registration, job.registrations) if one)
         details = {
             "job": job.id,
-            **details_of(job.cancel or DeliverySelection()),
+            **details_of(job.selection),
             "label": None,
             "labels": ", ".join(labels) or None,
         }

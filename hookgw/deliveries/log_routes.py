@@ -12,14 +12,15 @@ from quart import Response, request
 from hookgw.core.access import check_right
 from hookgw.deliveries import responses
 from hookgw.deliveries.present import present_delivery, present_logged_event
-from hookgw.deliveries.requests import INSTANCES, OF_DELIVERY, PERSON, parse_list
+from hookgw.deliveries.requests import INSTANCES, OF_DELIVERY, PERSON
+from hookgw.deliveries.routes import asked_selection
 from hookgw.deliveries.selection import (
     all_receivers,
     check_label,
     instances_of,
     learn_named,
-    limited,
-    receivers,
+    one_or_several,
+    receiver_ids,
 )
 from hookgw.events import responses as event_responses
 from hookgw.kernel.errors import Invalid
@@ -77,7 +78,7 @@ class EventLogRoutes(RouteGroup):
         The log has all events that were accepted since `from`.
         """
         self._gateway.instances.get(instance)
-        selection = self._selection(over_all=False)
+        selection = asked_selection(self._gateway, over_all=False, elsewhere=_ELSEWHERE)
         check_label(self._gateway.registry, instance, selection)
         return await self._list(self._read_query(selection, instance, None))
 
@@ -96,23 +97,15 @@ class EventLogRoutes(RouteGroup):
         since which the logs of all of them are complete. It reads the events one by one, whatever the
         filters: a page may end early.
         """
-        selection = self._selection(over_all=True)
+        selection = asked_selection(self._gateway, over_all=True, elsewhere=_ELSEWHERE)
         await reserve(LIST)  # before the names: their instances may change while this waits
         await learn_named(self._gateway.refresh, self._gateway.registry, current_principal(), selection)
         names = instances_of(self._gateway.registry, current_principal(), selection)
-        if names is not None and len(names) == 1:
-            return await self._list(self._read_query(selection, names[0], None))
-        query = self._read_query(selection, None, names)
-        found = await all_receivers(self._gateway.registry, current_principal(), selection)
-        return await self._list(msgspec.structs.replace(query, registrations=found))
-
-    def _selection(self, *, over_all: bool) -> DeliverySelection:
-        given = {name: value for name, value in request.args.items() if name not in _ELSEWHERE}
-        now = self._gateway.clock.steady()
-        selection = parse_list(
-            given, self._gateway.catalog, now=now, over_all=over_all, tags=request.args.getlist(TAGS.name)
-        )
-        return limited(selection, without_global=not current_principal().is_global)
+        query = self._read_query(selection, *one_or_several(names))
+        if query.instance is None:
+            found = await all_receivers(self._gateway.registry, current_principal(), selection)
+            query = msgspec.structs.replace(query, registrations=found)
+        return await self._list(query)
 
     async def _list(self, query: EventQuery) -> Response:
         await reserve(LIST)
@@ -143,7 +136,7 @@ class EventLogRoutes(RouteGroup):
                 choices=", ".join(ORDERS),
                 order=order[:64],
             )
-        for name in ("chat", "sender", "id", "text", "person"):
+        for name in ("chat", "sender", "id", "text"):
             if name in given:  # matches tell what is in the data
                 check_right(current_principal(), Right.PAYLOADS)
             if len(given.get(name, "")) > _MOST_TEXT:
@@ -153,9 +146,7 @@ class EventLogRoutes(RouteGroup):
                     name=name,
                     most=_MOST_TEXT,
                 )
-        found = None
-        if instance is not None and (selection.label is not None or selection.host is not None):
-            found = tuple(one.id for one in receivers(self._gateway.registry, instance, selection))
+        found = None if instance is None else receiver_ids(self._gateway.registry, instance, selection)
         return EventQuery(
             instance=instance,
             among=among,

@@ -165,7 +165,7 @@ class Replays(Collaborator):
         self, running: RunningJob
     ) -> None:
         """Replay to the end, or raise why it cannot go on."""
-        instance, selection = running.job.instance, running.job.replay or DeliverySelection()
+        instance, selection = running.job.instance, running.job.selection
         query = _query(instance, selection)
         wait = FIRST_WAIT
         while await self._jobs.obey(
@@ -226,8 +226,7 @@ class Replays(Collaborator):
             running.stored.set()
 
     def _entry(self, job: Job, instance: Instance | None) -> AuditEntry:
-        selection = job.replay or DeliverySelection()
-        details = {"job": job.id, **details_of(selection), "state": selection.state or "dead"}
+        details = {"job": job.id, **details_of(job.selection), "state": job.selection.state or "dead"}
         return self._audit.entry(AuditAction.DELIVERY_REPLAY, instance, details=details)
 
     def _rules(self, instance: str, selection: DeliverySelection) -> dict[str, LaneRule]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -30,7 +30,7 @@ from hookgw.deliveries.selection import (
     limited,
     limited_to,
     query_of,
-    receivers,
+    receiver_ids,
     selected,
 )
 from hookgw.records.api_keys import Right
@@ -58,6 +58,9 @@ from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.webhooks import lane_responses
 from hookgw.webhooks.lane_responses import present_attempt, present_lane
 
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
 Parse = Callable[..., Asked]
 Count = Callable[..., Awaitable[Counted]]
 Done = responses.Replayed | responses.Cancelled
@@ -68,6 +71,8 @@ _READ_AT_ONCE = 100
 """Deliveries that are read at once: a thousand may have 25 MB, most of which a page has no room for."""
 
 _TAG = "Deliveries"
+_ELSEWHERE = ("cursor", "limit", TAGS.name)
+"""Parameters that are no part of a selection."""
 _SELECTION = (
     *OF_DELIVERY,
     filter_of("events", "Only deliveries of these event kinds, separated by commas.", {"type": "string"}),
@@ -117,14 +122,12 @@ class DeliveryRoutes(RouteGroup):
     async def list_deliveries(self, instance: str) -> Response:
         """List an instance's deliveries, the newest first, page by page."""
         self._gateway.instances.get(instance)
-        selection = self._selection(over_all=False)
+        selection = asked_selection(self._gateway, over_all=False)
         await learn_named(
             self._gateway.refresh, self._gateway.registry, current_principal(), selection, instance
         )
         check_label(self._gateway.registry, instance, selection)
-        found = None
-        if selection.label is not None or selection.host is not None:
-            found = tuple(one.id for one in receivers(self._gateway.registry, instance, selection))
+        found = receiver_ids(self._gateway.registry, instance, selection)
         query = DeliveryQuery(
             **msgspec.structs.asdict(selection), instance=instance, registrations=found, **_page()
         )
@@ -143,7 +146,7 @@ class DeliveryRoutes(RouteGroup):
 
         A global key sees those of all instances, and an instance's key those of its own.
         """
-        selection, principal = self._selection(over_all=True), current_principal()
+        selection, principal = asked_selection(self._gateway, over_all=True), current_principal()
         page = _page()
         # Before the names: their instances may change while this waits.
         await reserve(min(LIST, page["limit"] * ENTRY))
@@ -152,17 +155,6 @@ class DeliveryRoutes(RouteGroup):
         if query is None:
             return json_response(responses.DeliveryOfAnyPage(deliveries=[], cursor=None))
         return await self._list(query, self._gateway.registry.registration, names_instances=True)
-
-    def _selection(self, *, over_all: bool) -> DeliverySelection:
-        elsewhere = ("cursor", "limit", TAGS.name)
-        given = {name: value for name, value in request.args.items() if name not in elsewhere}
-        now = self._gateway.clock.steady()
-        selection = parse_list(
-            given, self._gateway.catalog, now=now, over_all=over_all, tags=request.args.getlist(TAGS.name)
-        )
-        check_search(selection)
-        # They are the operator's: how those receivers answer is none of the tenant's business.
-        return limited(selection, without_global=not current_principal().is_global)
 
     async def _list(
         self,
@@ -407,6 +399,18 @@ class DeliveryRoutes(RouteGroup):
             lambda lane: present_lane(lane[1].lane, lane[1].instance, lane[1].label, now, lane[0]),
         )
         return name_silent(response, found.silent)
+
+
+def asked_selection(
+    gateway: Gateway, *, over_all: bool, elsewhere: Collection[str] = _ELSEWHERE
+) -> DeliverySelection:
+    """Return what the query of a list selects, except for the parameters that are read ``elsewhere``."""
+    given = {name: value for name, value in request.args.items() if name not in elsewhere}
+    tags, now = request.args.getlist(TAGS.name), gateway.clock.steady()
+    selection = parse_list(given, gateway.catalog, now=now, over_all=over_all, tags=tags)
+    check_search(selection)
+    # They are the operator's: how those receivers answer is none of the tenant's business.
+    return limited(selection, without_global=not current_principal().is_global)
 
 
 def check_search(selection: DeliverySelection) -> None:

@@ -126,6 +126,11 @@ def instances_of(
     return tuple(selected(registry, principal, selection))
 
 
+def one_or_several(names: tuple[str, ...] | None) -> tuple[str | None, tuple[str, ...] | None]:
+    """Return what a query has as ``instance`` and ``among``: the store reads one instance in another way."""
+    return (names[0], None) if names is not None and len(names) == 1 else (None, names)
+
+
 async def query_of(
     registry: Registry, principal: Principal, selection: DeliverySelection, *, cursor: str | None, limit: int
 ) -> DeliveryQuery | None:
@@ -137,11 +142,11 @@ async def query_of(
     names = instances_of(registry, principal, selection)
     if names == ():
         return None
-    is_one = names is not None and len(names) == 1
+    instance, among = one_or_several(names)
     return DeliveryQuery(
         **msgspec.structs.asdict(selection),
-        instance=names[0] if names and is_one else None,
-        among=None if is_one else names,
+        instance=instance,
+        among=among,
         registrations=await all_receivers(registry, principal, selection),
         cursor=cursor,
         limit=limit,
@@ -172,6 +177,13 @@ def details_of(selection: DeliverySelection) -> dict[str, str | None]:
 def _some(names: Sequence[str]) -> str | None:
     shown = ", ".join(names[:_NAMED]) or None
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"
+
+
+def receiver_ids(registry: Registry, instance: str, selection: DeliverySelection) -> tuple[str, ...] | None:
+    """Return the ids of the receivers of an instance's events; ``None`` if that is no filter."""
+    if selection.label is None and selection.host is None:
+        return None
+    return tuple(one.id for one in receivers(registry, instance, selection))
 
 
 async def all_receivers(

@@ -153,6 +153,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def is_running(self) -> bool:
         return self.state is JobState.RUNNING
 
+    @property
+    def selection(self) -> DeliverySelection:
+        """What it sends again, or cancels."""
+        return self.replay or self.cancel or DeliverySelection()
+
     def advanced(self, count: int, cursor: str | None, *, events: int = 0) -> Job:
         return msgspec.structs.replace(
             self, done=self.done + count, events=self.events + events, cursor=cursor, error=None

@@ -15,7 +15,7 @@ from hookgw.deliveries.pages.deliveries import row_of
 from hookgw.deliveries.pages.suggestions import tagged
 from hookgw.deliveries.present import WITHHELD
 from hookgw.deliveries.requests import parse_list
-from hookgw.deliveries.selection import instances_of
+from hookgw.deliveries.selection import instances_of, one_or_several
 from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.rules import check_url
@@ -134,10 +134,10 @@ class EventsPage(Page):
             names = tagged(gateway.registry, principal, filters.tag, selection)
         if names == ():
             return None
-        is_one = names is not None and len(names) == 1
+        instance, among = one_or_several(names)
         return EventQuery(
-            instance=names[0] if names and is_one else None,
-            among=None if is_one else names,
+            instance=instance,
+            among=among,
             kinds=selection.kinds,
             text=filters.text or None,
             limit=PAGE,
