@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import click
@@ -19,7 +21,8 @@ def plugins(config: Path | None) -> None:
     """List the plugins and their hooks."""
     settings, base = read_settings(config)
     hooks = load_hooks(settings, base)
-    start_plugins(hooks, settings)  # an optional plugin that fails is shown with the reason
+    with redirect_stdout(sys.stderr):
+        start_plugins(hooks, settings)  # an optional plugin that fails is shown with the reason
     found = hooks.plugins()
     if shown_as_json(msgspec.to_builtins(found)):
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 import click
@@ -76,14 +76,15 @@ def warn_of_unknown_variables() -> None:
 
 
 def load_hooks(settings: Settings, base: Path) -> Hooks:
-    """Load the plugins that the settings name; log to standard error.
+    """Load the plugins that the settings name; they print to standard error, as the log does.
 
     Raises:
         StartError: a plugin cannot be loaded.
     """
     # Standard output belongs to the command's result, which a program may read.
     configure_logging(msgspec.structs.replace(settings.log, format="text"), sys.stderr)
-    loaded = load_plugins(settings.plugins, base=base)
+    with redirect_stdout(sys.stderr):
+        loaded = load_plugins(settings.plugins, base=base)
     return Hooks(loaded, hook_timeout=settings.plugins.hook_timeout, on_failure=None)
 
 
@@ -94,5 +95,6 @@ def add_plugin_commands(group: click.Group) -> None:
     given = os.environ.get("HOOKGW_CONFIG")
     settings, base = read_settings(Path(given) if given else None)
     hooks = load_hooks(settings, base)
-    hooks.configure(settings.plugins.options)
-    hooks.commands(group)
+    with redirect_stdout(sys.stderr):  # what a command itself prints stays
+        hooks.configure(settings.plugins.options)
+        hooks.commands(group)

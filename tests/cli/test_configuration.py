@@ -119,6 +119,17 @@ async def test_plugins_are_listed_with_their_hooks(invoke: Invoke, folder: Path)
     assert (mine["version"], mine["enabled"], mine["hooks"]) == ("7", True, ["hookgw_configure"])
 
 
+async def test_what_plugins_print_at_their_start_is_no_part_of_the_result(
+    invoke: Invoke, folder: Path
+) -> None:
+    with (folder / "plugins" / "mine.py").open("a") as file:
+        file.write('print("imported")\n@hookgw.hookimpl\ndef hookgw_event_kinds():\n    print("asked")\n')
+    result = await invoke("plugins", "--config", "etc/gw.yaml", "--json")
+    assert [one["name"] for one in json.loads(result.stdout) if one["name"] == "mine"] == ["mine"]
+    assert "imported" in result.stderr
+    assert "asked" in result.stderr
+
+
 async def test_the_files_of_tls_are_checked(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("server: {tls: {certificate: missing.pem, key: key.pem}}\n")
     result = await invoke("check-config")

@@ -162,8 +162,10 @@ def test_a_plugin_in_a_folder_adds_its_command(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "greeter.py").write_text(
         "import click, hookgw\n"
+        "print('imported')\n"
         "@hookgw.hookimpl\n"
         "def hookgw_commands(group):\n"
+        "    print('called')\n"
         "    @group.command()\n"
         "    def greet():\n"
         "        click.echo('hello')\n"
@@ -172,6 +174,7 @@ def test_a_plugin_in_a_folder_adds_its_command(tmp_path: Path) -> None:
         [sys.executable, "-m", "hookgw", "greet"], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert (done.stdout, done.returncode) == ("hello\n", 0), done.stderr
+    assert done.stderr == "imported\ncalled\n"  # standard output is the command's
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("delivry", "delivery"), ("webhooks", "webhook")])
