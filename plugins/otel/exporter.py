@@ -161,4 +161,7 @@ class Exporter:
         elif "HTTP/2 alone" in reason:
             # Over TLS, a server of gRPC closes the connection without a word, as others may do.
             more["fix"] = "If this is the port for gRPC (4317), use the one for OTLP over HTTP, usually 4318."
+        elif reason == "status 404" or "unsupported path" in more.get("answer", ""):
+            # Jaeger takes no metrics; VictoriaMetrics takes metrics below a path of its own alone.
+            more["fix"] = f"Correct the path of endpoint, or, if it takes no {signal}, set {signal}: false."
         logger.warning(event, signal=signal, reason=reason, **more)

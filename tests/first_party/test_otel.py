@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from trio.testing import MockClock
 
 from hookgw import Event, __version__
-from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver, raw
+from hookgw.testing import Answer, GatewayKit, Receiver, answer, hang, open_kit, open_receiver, raw
 from tests.api.conftest import KEY, open_client
 from tests.public.kernel import ConfigError
 from tests.public.plugins import Hooks, LoadedPlugins
@@ -446,6 +446,27 @@ async def test_what_the_collector_says_of_a_refusal_is_in_the_log(
     assert [(entry["reason"], entry["answer"]) for entry in logs if "collector" in entry["event"]] == [
         ("status 400", shown)
     ]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        answer(404, b"404 page not found"),  # Jaeger, to metrics
+        answer(400, b'unsupported path requested: "/v1/traces"'),  # VictoriaMetrics
+    ],
+)
+async def test_a_collector_without_such_a_signal_is_named(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, refused: Answer
+) -> None:
+    collector.default = refused
+    async with reporting(tmp_path, collector) as kit:
+        with structlog.testing.capture_logs() as logs:
+            await kit.register(hookgw_receiver.url)
+            await accept(kit)
+            await until(kit, lambda: any("fix" in entry for entry in logs))
+    assert {entry["fix"] for entry in logs if entry.get("signal") == "traces"} == {
+        "Correct the path of endpoint, or, if it takes no traces, set traces: false."
+    }
 
 
 async def test_too_many_spans_are_lost_and_counted(
