@@ -185,6 +185,25 @@ _PAGES = (
         rb"There is no scenario listening for this webhook",
         "The scenario of Make is off: switch it on, then enable the webhook.",
     ),
+    # A function of Parse Server, a hook of PocketBase, a function in the database behind PostgREST (and
+    # Supabase): they answer 400 also to what may pass, as a database that is down.
+    _page(
+        {400},
+        rb'\A\{"code":141,|"Something went wrong while processing your request\."|"code": ?"P0001"',
+        "It answers 400 whatever its program raises, and 400 is not tried again: let the program answer 500 "
+        "or 503 to what may pass, then replay the dead letters.",
+    ),
+    # FastAPI and what is built with it, such as Prefect; Litestar. Incoming webhooks of Slack, Discord,
+    # Mattermost and Google Chat, calls of the Bot API, and GraphQL (Dagster, Apollo).
+    _page(
+        {400, 422},
+        rb'"loc": ?\["body"|"Validation failed for POST |\A(?:no_text|invalid_payload)\s*\Z|"code": ?50006\b'
+        rb"|web\.incoming_webhook\.text\.app_error|Invalid JSON payload received\. Unknown name"
+        rb"|Bad Request: (?:chat_id|message text) is empty"
+        rb"|\ANo GraphQL query found|Must provide query string|GraphQL operations must contain",
+        "It expects a body of another form: let a program or a workflow between them form it; or, if the "
+        "receiver is yours, let it take what hookgw sends.",
+    ),
     # ngrok, frp and localtunnel. frp says the same of a receiver that does not run, or takes too long.
     _page(
         {404},

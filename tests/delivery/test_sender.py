@@ -330,6 +330,16 @@ async def test_every_secret_in_force_signs_and_none_that_expired(hookgw_receiver
     assert len((request.header("webhook-signature") or "").split(" ")) == 2
 
 
+WHATEVER = (
+    "It answers 400 whatever its program raises, and 400 is not tried again: let the program answer 500 "
+    "or 503 to what may pass, then replay the dead letters."
+)
+OTHER_FORM = (
+    "It expects a body of another form: let a program or a workflow between them form it; or, if the "
+    "receiver is yours, let it take what hookgw sends."
+)
+
+
 @pytest.mark.parametrize(
     ("status", "page", "advice"),
     [
@@ -445,6 +455,32 @@ async def test_every_secret_in_force_signs_and_none_that_expired(hookgw_receiver
             400,
             b"Queue is full.",
             "The queue of Make is full: let the scenario run more often, then replay the dead letters.",
+        ),
+        *(
+            (400, page, WHATEVER)
+            for page in (
+                b'{"code":141,"error":"connect ECONNREFUSED"}',  # a function of Parse Server
+                b'{"data":{},"message":"Something went wrong while processing your request.","status":400}',
+                b'{"code":"P0001","details":null,"hint":null,"message":"busy"}',  # PostgREST
+            )
+        ),
+        *(
+            (status, page, OTHER_FORM)
+            for status, page in (
+                (
+                    422,
+                    b'{"detail":[{"type":"missing","loc":["body","text"],"msg":"Field required"}]}',
+                ),  # FastAPI
+                (422, b'{"exception_detail":[{"type":"extra_forbidden","loc":["body","event"]}]}'),  # Prefect
+                (400, b'{"status_code":400,"detail":"Validation failed for POST /m"}'),  # Litestar
+                (400, b"no_text"),  # Slack
+                (400, b'{"message": "Cannot send an empty message", "code": 50006}'),  # Discord
+                (400, b'{"id":"web.incoming_webhook.text.app_error","message":"No text specified"}'),
+                (400, b'{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name"}}'),
+                (400, b'{"ok":false,"description":"Bad Request: message text is empty"}'),  # Telegram
+                (400, b"No GraphQL query found in the request"),  # Dagster
+                (400, b'{"errors":[{"message":"GraphQL operations must contain a non-empty `query`"}]}'),
+            )
         ),
         (
             403,
