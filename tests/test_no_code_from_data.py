@@ -25,6 +25,7 @@ CALLS = {"eval", "exec", "compile", "__import__"}
 PICKLES = re.compile(r"[pP]ickle|serializer")
 YAML = {"load", "load_all", "unsafe_load", "unsafe_load_all", "full_load", "full_load_all"}
 YAML_LOADERS = {"Loader", "UnsafeLoader", "FullLoader", "CLoader", "CUnsafeLoader", "CFullLoader"}
+WORDS = re.compile(rf"\b({'|'.join(MODULES | CALLS | {'yaml', 'shelve'})})\b")
 
 
 def findings(source: str) -> list[str]:
@@ -56,9 +57,11 @@ def test_there_is_something_to_look_at() -> None:
     assert any("simulator" in str(path) for path in FILES)
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_no_module_runs_data_as_code(path: Path) -> None:
-    assert findings(path.read_text()) == []
+def test_no_module_runs_data_as_code() -> None:
+    texts = {path.as_posix(): path.read_text("utf-8") for path in FILES}
+    # Parsing a file takes twenty times as long as searching it.
+    found = {path: findings(text) for path, text in texts.items() if WORDS.search(text)}
+    assert {path: what for path, what in found.items() if what} == {}
 
 
 @pytest.mark.parametrize(
