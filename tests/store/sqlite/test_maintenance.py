@@ -11,6 +11,7 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -170,13 +171,15 @@ async def test_a_file_in_use_is_neither_compacted_nor_replaced(path: Path, tmp_p
             restore_file(copy, path, force=True)
 
 
-async def test_a_reader_prevents_compacting(path: Path) -> None:
+async def test_a_reader_prevents_compacting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(path)
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM events").fetchone()
     async with opened(path) as store:
         await store.append(to("later"))
+    # SQLite waits five seconds for a reader.
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
     try:
         with pytest.raises(StartError, match="Another program reads"):
             compact_file(path)
