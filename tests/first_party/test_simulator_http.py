@@ -13,7 +13,6 @@ import httpx
 import pytest
 import trio
 
-from hookgw import Event, hookimpl
 from tests.api.conftest import KEY, open_client
 from tests.public.app import open_gateway
 from tests.public.config import AuthSettings, DeliverySettings, PluginsSettings, Settings, StorageSettings
@@ -21,6 +20,7 @@ from tests.public.instances import CALLS as ALL_CALLS
 from tests.public.kernel import Size
 from tests.public.plugins import Hooks, load_plugins
 from tests.support.application import create_app
+from tests.support.observer import Observer
 
 ANA = "5511988887777"
 ANA_JID = f"{ANA}@s.whatsapp.net"
@@ -38,26 +38,6 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("sendTemplate", {"number": ANA, "name": "hello", "language": "pt_BR"}, "templateMessage"),
 ]
-
-
-class Observer:
-    """Writes down the accepted events, and lets tests wait for them."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self._changed = trio.Event()
-
-    @hookimpl
-    def hookgw_event_accepted(self, event: Event) -> None:
-        self.events.append(event)
-        self._changed.set()
-        self._changed = trio.Event()
-
-    async def wait_for(self, kind: str, count: int = 1) -> list[Any]:
-        with trio.fail_after(20):
-            while len(found := [event.data for event in self.events if event.kind == kind]) < count:
-                await self._changed.wait()
-        return found
 
 
 @pytest.fixture

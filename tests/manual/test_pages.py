@@ -4,7 +4,6 @@ import gzip
 import posixpath
 import re
 from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin
 
@@ -15,39 +14,16 @@ from hookgw.manual.contents import CONTENTS, HOME, REFERENCE, Chapter
 from hookgw.manual.make import GATEWAY, SITE, make
 from hookgw.manual.markdown import BrokenLink, Renderer, parts_of
 from tests.manual.conftest import ROOT
+from tests.support.html_reader import Reader
 from tests.support.site import write
 
 Files = dict[str, bytes]
 FIRST_PAINT = 50 * 1024
-VOID = {"meta", "link", "input", "img", "br", "hr"}
-
-
-class Reader(HTMLParser):
-    """Reads a page, and checks that its tags are closed in order."""
-
-    def __init__(self, page: bytes) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self._open: list[str] = []
-        self.feed(page.decode())
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def every(self, attribute: str) -> list[str]:
-        return [value for _, attrs in self.tags if (value := attrs.get(attribute)) is not None]
 
 
 def pages_of(files: Files) -> dict[str, Reader]:
     is_asset = re.compile(r"\.(js|css|json|svg|png)$")
-    return {name: Reader(content) for name, content in files.items() if not is_asset.search(name)}
+    return {name: Reader(content.decode()) for name, content in files.items() if not is_asset.search(name)}
 
 
 def test_every_link_and_anchor_of_a_site_leads_somewhere(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urljoin
 
@@ -20,32 +19,7 @@ from tests.public.mcp import load_server
 from tests.public.web import AppApplication as Application
 from tests.public.web import Example, OpenApiRoutes, Piece, groups_of, kind_of
 from tests.public.webhooks import RegistrationChange
-
-VOID = {"meta", "link", "input"}
-
-
-class Reader(HTMLParser):
-    """Collects the tags of a page and checks that they are closed in order."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def every(self, attribute: str) -> list[str]:
-        return [value for _, attrs in self.tags if (value := attrs.get(attribute)) is not None]
-
+from tests.support.html_reader import Reader
 
 Pages = dict[str, httpx.Response]
 """By address."""

@@ -4,12 +4,10 @@ from typing import Any
 
 import httpx
 import pytest
-import trio
 from structlog.testing import capture_logs
 
 from hookgw import (
     ConnectionState,
-    Event,
     Gateway,
     InstanceSettings,
     Invalid,
@@ -17,11 +15,11 @@ from hookgw import (
     QRCode,
     Session,
     TextMessage,
-    hookimpl,
 )
 from hookgw.testing import FakeConnector
 from tests.public.kernel import MASK
 from tests.public.plugins import ConnectorOptions
+from tests.support.observer import Observer
 
 SCHEMA: dict[str, Any] = {
     "required": ["server"],
@@ -37,25 +35,11 @@ OWN: dict[str, Any] = {"quietAfter": None, "catchUp": {"limit": 10_000, "span": 
 SHOWN = {"server": "https://a.example", "password": MASK}
 
 
-class Observer:
-    """Writes down the connection states that were reported."""
-
-    def __init__(self) -> None:
-        self.states: list[tuple[str, int]] = []
-        self._heard = trio.Event()
-
-    async def last(self, count: int, total: int) -> list[tuple[str, int]]:
-        """Wait for a number of states in all: they are reported after they are set. Return the last ones."""
-        while len(self.states) < total:
-            await self._heard.wait()
-        return self.states[-count:]
-
-    @hookimpl
-    def hookgw_event_accepted(self, event: Event) -> None:
-        if event.kind == "CONNECTION_UPDATE":
-            self.states.append((event.data["state"], event.data["statusReason"]))
-            self._heard.set()
-            self._heard = trio.Event()
+async def states(observer: Observer, count: int) -> list[tuple[str, int]]:
+    """Wait for so many connection states: they are reported after they are set."""
+    return [
+        (one["state"], one["statusReason"]) for one in await observer.wait_for("CONNECTION_UPDATE", count)
+    ]
 
 
 async def show_code(session: Session) -> None:
@@ -234,7 +218,7 @@ async def test_a_running_connector_starts_again_with_changed_options(
     assert second.options == {**GIVEN, "rate": 5}
     assert first.options == {**GIVEN, "rate": 3}
     expected = [("connecting", 200), ("open", 200)]
-    assert await observer.last(5, 5) == [*expected, ("close", 515), *expected]
+    assert await states(observer, 5) == [*expected, ("close", 515), *expected]
     # What changes nothing does not interrupt it.
     await client.patch("/instance/options/shop", json={"rate": 5, "password": MASK})
     assert (connector.session("shop"), connector.runs) == (second, 2)
@@ -378,7 +362,7 @@ async def test_a_restart(
     again = await client.post("/instance/restart/shop", headers=headers)
     assert again.json() == first.json()
     assert (connector.runs, connector.calls_of("restart")) == (2, [{}])
-    assert await observer.last(3, 5) == [("close", 515), ("connecting", 200), ("open", 200)]
+    assert (await states(observer, 5))[-3:] == [("close", 515), ("connecting", 200), ("open", 200)]
 
 
 async def test_a_restart_without_a_connector(client: httpx.AsyncClient) -> None:

@@ -35,25 +35,12 @@ from tests.api.conftest import slow_request
 from tests.api.test_app import shape_of
 from tests.public.config import Settings
 from tests.public.webhooks import RegistrationChange
+from tests.support.observer import Observer
 from tests.support.waits import until
 
 KEY = {"remoteJid": "55@fake", "fromMe": False, "id": "M1"}
 MESSAGE_KEY = MessageKey(remote_jid="55@fake", id="M1")
 OWN_KEY = MessageKey(remote_jid="55@fake", id="M1", from_me=True)
-
-
-class Observer:
-    """Writes down the events that were accepted."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    @hookimpl
-    def hookgw_event_accepted(self, event: Event) -> None:
-        self.events.append(event)
-
-    def of(self, *kinds: str) -> list[tuple[str, Any]]:
-        return [(event.kind, event.data) for event in self.events if event.kind in kinds]
 
 
 class TextsAlone:
@@ -215,8 +202,8 @@ async def test_what_is_sent(client: httpx.AsyncClient, connector: FakeConnector,
         response = await client.post(f"/message/{call}/loja1", json=body)
         assert response.status_code == 201
         assert connector.sent[-1].message == message
-        assert observer.of("SEND_MESSAGE")[-1] == ("SEND_MESSAGE", response.json())
-    assert len(observer.of("SEND_MESSAGE")) == len(SENT)
+        assert observer.data_of("SEND_MESSAGE")[-1] == response.json()
+    assert len(observer.data_of("SEND_MESSAGE")) == len(SENT)
 
 
 async def test_a_report_of_the_network_of_what_was_sent_is_the_same_event(
@@ -243,7 +230,7 @@ async def test_a_report_of_the_network_of_what_was_deleted_is_the_same_event(
     )
     await connector.session("loja1").emit_all([reported])
     await gateway.messages.delete("loja1", key)
-    assert len(observer.of("MESSAGES_DELETE")) == 1
+    assert len(observer.data_of("MESSAGES_DELETE")) == 1
 
 
 @pytest.mark.parametrize(
@@ -470,7 +457,7 @@ async def test_messages_are_marked_as_read(
     other = MessageKey(remote_jid="66@fake", id="M2", participant="7")
     assert connector.calls_of("mark_read") == [{"keys": (MESSAGE_KEY, other)}]
     status = {"fromMe": False, "status": "READ"}
-    assert [data for _, data in observer.of("MESSAGES_UPDATE")] == [
+    assert observer.data_of("MESSAGES_UPDATE") == [
         {"keyId": "M1", "remoteJid": "55@fake", **status},
         {"keyId": "M2", "remoteJid": "66@fake", **status, "participant": "7"},
     ]
@@ -501,7 +488,7 @@ async def test_a_message_is_edited(
     )
     assert response.status_code == 200
     assert connector.calls_of("edit") == [{"key": OWN_KEY, "text": "new", "number": "55@fake"}]
-    assert observer.of("MESSAGES_EDITED") == [("MESSAGES_EDITED", response.json())]
+    assert observer.data_of("MESSAGES_EDITED") == [response.json()]
 
 
 async def test_a_message_is_deleted(
@@ -511,7 +498,7 @@ async def test_a_message_is_deleted(
     response = await client.request("DELETE", "/chat/deleteMessageForEveryone/loja1", json=body)
     assert response.status_code == 201
     assert connector.calls_of("delete") == [{"key": OWN_KEY}]
-    assert observer.of("MESSAGES_DELETE") == [("MESSAGES_DELETE", response.json())]
+    assert observer.data_of("MESSAGES_DELETE") == [response.json()]
 
 
 class TestWithoutTheKindOfItsEvent:
@@ -527,7 +514,7 @@ class TestWithoutTheKindOfItsEvent:
         body = {"remoteJid": "55@fake", "id": "M1"}
         response = await client.request("DELETE", "/chat/deleteMessageForEveryone/loja1", json=body)
         assert response.status_code == 201
-        assert observer.of("MESSAGES_DELETE") == []
+        assert observer.data_of("MESSAGES_DELETE") == []
 
 
 async def test_numbers_are_looked_up(client: httpx.AsyncClient) -> None:
@@ -617,7 +604,7 @@ async def test_a_refused_send_is_not_repeated_by_hookgw(
     connector.refusal = NetworkRefused("Too fast.", status=429, retry_after=300)
     response = await client.post("/message/sendText/loja1", json={"number": "5", "text": "Oi"})
     assert (response.status_code, response.headers["retry-after"]) == (429, "300")
-    assert observer.of("SEND_MESSAGE") == []
+    assert observer.data_of("SEND_MESSAGE") == []
 
 
 # Idempotency-Key.
