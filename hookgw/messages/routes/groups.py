@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from quart import Response, request
 
 from hookgw.kernel.errors import Invalid
@@ -54,17 +56,17 @@ class GroupRoutes(RouteGroup):
     @describes(_TAG, Right.PAYLOADS, {200: responses.Group}, query=(_GROUP,), errors=_ERRORS)
     async def find_group(self, instance: str) -> Response:
         """Return a group with its participants."""
-        self._gateway.messages.require(instance, "findGroupInfos")
-        group = parse_group(request.args.get("groupJid"))
-        await reserve(LIST)
-        return await network_response(await self._gateway.messages.find_group(instance, group))
+        return await network_response(await self._find(instance, "findGroupInfos"))
 
     @route("GET", "/group/participants/<instance>")
     @describes(_TAG, Right.PAYLOADS, {200: responses.Participants}, query=(_GROUP,), errors=_ERRORS)
     async def list_participants(self, instance: str) -> Response:
         """List who is in a group."""
-        self._gateway.messages.require(instance, "participants")
+        found = await self._find(instance, "participants")
+        return await network_response({"participants": found.get("participants") or []})
+
+    async def _find(self, instance: str, call: str) -> dict[str, Any]:
+        self._gateway.messages.require(instance, call)
         group = parse_group(request.args.get("groupJid"))
         await reserve(LIST)
-        found = await self._gateway.messages.find_group(instance, group)
-        return await network_response({"participants": found.get("participants") or []})
+        return await self._gateway.messages.find_group(instance, group)
