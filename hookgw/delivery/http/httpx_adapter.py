@@ -11,9 +11,10 @@ import httpx
 
 from hookgw.delivery.http.errors import DeliveryError, Phase, ResponseFailed, SendFailed, TimedOut
 from hookgw.delivery.http.response import Response
+from hookgw.kernel.rules import NAME_PATTERN
 from hookgw.kernel.target_url import Target, parse_target
 
-_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TOKEN = re.compile(NAME_PATTERN.encode())
 _VALUE = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")
 _FRAMING = (b"host", b"content-length", b"transfer-encoding")
 _ENCODING = (b"content-encoding", b"content-length", b"transfer-encoding")
@@ -48,8 +49,7 @@ def render_head(request: httpx.Request, target: Target, content_length: int) -> 
 
     Raises:
         httpx.LocalProtocolError: the method or a header name is not a token, or a header value contains a
-        line
-            break or control character (RFC 9110, sections 5 and 9.1).
+            line break or control character (RFC 9110, sections 5 and 9.1).
     """
     # httpx leaves these checks to its own transport. A plugin may pass on what a tenant wrote: with a line
     # break in it, the tenant could add headers, or a whole request, behind the address guard.

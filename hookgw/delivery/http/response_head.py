@@ -14,6 +14,7 @@ from enum import Enum, auto
 import msgspec
 
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.rules import NAME_PATTERN
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -52,7 +53,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 # The reason may be missing, and the space before it, too. A minor version above 1 counts as 1 (RFC 9110,
 # section 2.5). More than one space is read, as RFC 9112, section 3, allows for requests, but is odd.
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9])([ \t]+)([1-9][0-9]{2})(?:[ \t][^\r\n]*)?")
-_TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_TOKEN = NAME_PATTERN.encode()
 # Possessive: both repetitions take spaces, so a line of spaces that ends in NUL would be tried in each way to
 # divide them.
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*+([^\r\n\0]*+)")
@@ -91,8 +92,18 @@ def read_head(status_line: re.Match[bytes], lines: bytes, *, most_headers: int) 
             line.partition(b":")[0].strip().lower() for line, field in matches if field is None
         )
     headers = [(name.lower(), value.strip(b" \t")) for name, value in fields]
-    decisive = _Decisive(headers)
-    options, codings, lengths = decisive.options, decisive.codings, decisive.lengths
+    options: list[bytes] = []
+    codings: list[bytes] = []
+    lengths: list[bytes] = []
+    for name, value in headers:
+        if name not in _DECISIVE:  # most are not
+            continue
+        if name == b"content-length":
+            lengths += [one.strip(b" \t") for one in value.split(b",")]
+        elif name == b"transfer-encoding":
+            codings += _tokens(value)
+        else:
+            options += _tokens(value)
     is_persistent = b"close" not in options and (minor != b"0" or b"keep-alive" in options)
     if codings:
         # HTTP/1.0 has no transfer codings (RFC 9112, section 6.1). A length beside one is overridden, and a
@@ -103,41 +114,22 @@ def read_head(status_line: re.Match[bytes], lines: bytes, *, most_headers: int) 
         is_odd = is_odd or (number != 304 and (bool(codings) or any(one.strip(b"0") for one in lengths)))
         return ResponseHead(number, headers, BodyEnd.LENGTH, 0, is_odd, is_persistent)
     # An unreadable line about the body must not count as a missing one.
-    body_end, length = (BodyEnd.UNKNOWN, 0) if malformed & _ABOUT_BODY else decisive.body_end()
+    body_end, length = (BodyEnd.UNKNOWN, 0) if malformed & _ABOUT_BODY else _body_end(codings, lengths)
     is_odd = is_odd or body_end is BodyEnd.UNKNOWN or len(lengths) > 1
     return ResponseHead(number, headers, body_end, length, is_odd, is_persistent)
 
 
-class _Decisive:
-    """The facts about the body and the connection that the headers give."""
-
-    __slots__ = ("codings", "lengths", "options")
-
-    def __init__(self, headers: Headers) -> None:
-        self.codings: list[bytes] = []
-        self.lengths: list[bytes] = []
-        self.options: list[bytes] = []
-        for name, value in headers:
-            if name not in _DECISIVE:  # most are not
-                continue
-            if name == b"content-length":
-                self.lengths += [one.strip(b" \t") for one in value.split(b",")]
-            elif name == b"transfer-encoding":
-                self.codings += _tokens(value)
-            else:
-                self.options += _tokens(value)
-
-    def body_end(self) -> tuple[BodyEnd, int]:
-        """Return how the body ends, and its length if it has one (RFC 9112, section 6.3)."""
-        # "identity" changes nothing (RFC 2616, section 3.6).
-        if self.codings and (codings := set(self.codings) - {b"identity"}):
-            return (BodyEnd.CHUNKED if codings == {b"chunked"} else BodyEnd.UNKNOWN), 0
-        lengths = set(self.lengths)
-        if not lengths:
-            return BodyEnd.CLOSE, 0
-        # The same length twice is one length.
-        digits = _LENGTH.fullmatch(lengths.pop())
-        return (BodyEnd.UNKNOWN, 0) if lengths or digits is None else (BodyEnd.LENGTH, int(digits[1]))
+def _body_end(codings: list[bytes], lengths: list[bytes]) -> tuple[BodyEnd, int]:
+    """Return how a body ends, and its length if it has one (RFC 9112, section 6.3)."""
+    # "identity" changes nothing (RFC 2616, section 3.6).
+    if codings and (others := set(codings) - {b"identity"}):
+        return (BodyEnd.CHUNKED if others == {b"chunked"} else BodyEnd.UNKNOWN), 0
+    different = set(lengths)
+    if not different:
+        return BodyEnd.CLOSE, 0
+    # The same length twice is one length.
+    digits = _LENGTH.fullmatch(different.pop())
+    return (BodyEnd.UNKNOWN, 0) if different or digits is None else (BodyEnd.LENGTH, int(digits[1]))
 
 
 def _unfolded(lines: bytes) -> list[bytes]:
