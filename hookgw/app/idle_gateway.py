@@ -12,8 +12,6 @@ from hookgw.core.metrics import Metrics
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.kernel.errors import Unavailable
 from hookgw.kernel.sentences import Sentence
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import LaneStatistics
 from hookgw.records.events import Catalog, Event, Receipt
@@ -34,7 +32,6 @@ class IdleGateway:
         self.instances = _NoInstances()
         self.registrations = _NoRegistrations()
         self.metrics = Metrics()
-
         self.records = _NoRecords()
 
     def lanes(self) -> list[LaneStatistics]:
@@ -80,11 +77,6 @@ async def check_routes(hooks: Hooks, catalog: Catalog, settings: Settings) -> No
 
     from hookgw.web.plugin_routes import PluginRoutes
 
-    class IdleApplication(QuartTrio):
-        def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
-            contained.contain(added_by, boundary)
-
-    app = IdleApplication("hookgw.web", static_folder=None)
-    contained = PluginRoutes(app)
+    app = QuartTrio("hookgw.web", static_folder=None)
     outbound = OutboundHttp(settings.delivery)
-    hooks.routes(app, lambda _: IdleGateway(catalog, outbound.http))
+    hooks.routes(app, lambda _: IdleGateway(catalog, outbound.http), PluginRoutes(app).contain)

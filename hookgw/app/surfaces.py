@@ -119,5 +119,5 @@ def _routing_of(
         routing.register_blueprint(blueprint)
         yield
     routing.expect_plugins()
-    gateway.hooks.routes(routing, gateway.for_plugin)
+    gateway.hooks.routes(routing, gateway.for_plugin, routing.contain)
     return routing

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from hookgw.command.logging_setup import configure_logging
+from hookgw.command.plugin_commands import add_contained_commands
 from hookgw.config.file_permissions import exposed_secrets, way_to_hide
 from hookgw.config.file_presence import is_there
 from hookgw.config.load import load_settings, unknown_variables
@@ -97,4 +98,4 @@ def add_plugin_commands(group: click.Group) -> None:
     hooks = load_hooks(settings, base)
     with redirect_stdout(sys.stderr):  # what a command itself prints stays
         hooks.configure(settings.plugins.options)
-        hooks.commands(group)
+        add_contained_commands(hooks, group)

@@ -152,7 +152,6 @@ class LazyGroup(CommandGroup):
         super().__init__(**options)
         self._add_plugin_commands = add_plugin_commands
         self._has_plugin_commands = False
-        self._contained_commands: dict[str, click.Command] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the built-in commands in the order of :data:`COMMANDS`, then those of plugins."""
@@ -188,13 +187,6 @@ class LazyGroup(CommandGroup):
         # Names alone: with their help, pressing Tab would import every command, which takes a second.
         found = [CompletionItem(name) for name in self.list_shown(ctx) if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
-
-    def contain(self, added_by: Any, boundary: Any) -> None:
-        # Imported here, as add_plugin_commands does it.
-        from hookgw.command.plugin_commands import contain_commands
-
-        contain_commands(self, self._contained_commands, added_by, boundary)
-        self._contained_commands = dict(self.commands)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

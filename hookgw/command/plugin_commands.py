@@ -11,6 +11,7 @@ import click
 from hookgw.kernel.errors import HookgwError
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.plugins.hooks import Hooks
 
 # How a command ends: click and hookgw turn these into an exit code. A closed pipe is nobody's failure.
 _ENDS = (
@@ -25,7 +26,19 @@ _ENDS = (
 )
 
 
-def contain_commands(
+def add_contained_commands(hooks: Hooks, group: click.Group) -> None:
+    """Let plugins add commands to a group, and contain the exceptions of each."""
+    known = dict(group.commands)
+
+    def contain(added_by: HookImplementation, boundary: Boundary) -> None:
+        nonlocal known
+        _contain(group, known, added_by, boundary)
+        known = dict(group.commands)
+
+    hooks.commands(group, contain)
+
+
+def _contain(
     group: click.Group, known: Mapping[str, click.Command], added_by: HookImplementation, boundary: Boundary
 ) -> None:
     """Contain the exceptions of a plugin's commands in a group.
@@ -39,7 +52,7 @@ def contain_commands(
             if command.callback is not None:
                 command.callback = _contained(command.callback, added_by, boundary)
             if isinstance(command, click.Group):
-                contain_commands(command, {}, added_by, boundary)
+                _contain(command, {}, added_by, boundary)
 
 
 def _contained(

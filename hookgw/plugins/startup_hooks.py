@@ -13,7 +13,7 @@ from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -87,16 +87,11 @@ class CheckedOptions(NamedTuple):
     apply: Callable[[], None]
 
 
-@runtime_checkable
-class ContainsPlugins(Protocol):
-    """An application, or a group of commands, that calls plugins' additions through the boundary."""
+Contain = Callable[[HookImplementation, Boundary], None]
+"""Contains what a plugin has added since the last call, so that its calls pass the boundary.
 
-    def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
-        """Contain the additions since the last call.
-
-        Raises:
-            PluginFailed: the plugin must not add this. It is not reported yet.
-        """
+It raises ``PluginFailed``, not reported yet, if the plugin must not add that.
+"""
 
 
 class StartupHooks:
@@ -553,24 +548,20 @@ class StartupHooks:
         """Return the values of secret options, in the registration and in the configuration."""
         return self.secret_options.values(registration.plugins) | self.secret_options.values(self._options)
 
-    def routes(self, app: QuartTrio, gateway_for: Callable[[str], PluginGateway]) -> None:
+    def routes(self, app: QuartTrio, gateway_for: Callable[[str], PluginGateway], contain: Contain) -> None:
         """Let plugins add routes to the HTTP API, before it starts.
 
         Each plugin gets a gateway of its own, by its name.
 
-        If the application is a :class:`ContainsPlugins`, it contains each plugin's additions, and may refuse
-        them.
-
         Raises:
-            StartError: a plugin failed.
+            StartError: a plugin failed, or must not add a route.
         """
         for implementation in self._implementations["hookgw_routes"]:
             self._call_at_start(implementation, app, gateway_for(implementation.plugin))
-            if isinstance(app, ContainsPlugins):
-                try:
-                    app.contain(implementation, self.boundary)
-                except PluginFailed as failure:
-                    self._stop_or_switch_off(failure)
+            try:
+                contain(implementation, self.boundary)
+            except PluginFailed as failure:
+                self._stop_or_switch_off(failure)
 
     def may_refuse_routes(self) -> bool:
         """Return whether :meth:`routes` could stop the start. hookgw's own plugin with routes does not."""
@@ -578,12 +569,11 @@ class StartupHooks:
         known = None if own is None else str(own / "alerts")
         return any(self._infos[one.plugin].source != known for one in self._implementations["hookgw_routes"])
 
-    def commands(self, group: click.Group) -> None:
+    def commands(self, group: click.Group, contain: Contain) -> None:
         """Let plugins add commands to ``hookgw``; see :meth:`routes`."""
         for implementation in self._implementations["hookgw_commands"]:
             self._call_at_start(implementation, group)
-            if isinstance(group, ContainsPlugins):
-                group.contain(implementation, self.boundary)
+            contain(implementation, self.boundary)
 
     def background(self, hook: str) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
         """Return the background tasks of plugins: each plugin's name, and a function to run in a task.

@@ -1,6 +1,7 @@
 """Commands of plugins that end in every way."""
 
 import signal
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import click.testing
 import pytest
 
 from hookgw import Invalid, hookimpl
-from tests.public.command import LazyGroup
+from tests.public.command import LazyGroup, add_contained_commands
 from tests.public.config import PluginsSettings
 from tests.public.kernel import PluginFailed
 from tests.public.plugins import Hooks, load_plugins
@@ -29,7 +30,7 @@ def run(tmp_path: Path, callback: Any, *path: str) -> tuple[click.testing.Result
     settings = PluginsSettings(first_party=False, folders=())
     plugin = SimpleNamespace(hookgw_commands=hookimpl(add))
     hooks = Hooks(load_plugins(settings, base=tmp_path, extra={"acme": plugin}), on_failure=failures.append)
-    group = LazyGroup(name="hookgw", add_plugin_commands=hooks.commands)
+    group = LazyGroup(name="hookgw", add_plugin_commands=partial(add_contained_commands, hooks))
     return click.testing.CliRunner().invoke(group, [*path, "mine"]), failures
 
 

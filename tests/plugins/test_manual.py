@@ -479,7 +479,8 @@ async def test_requests_of_the_network() -> None:
 
 async def test_routes(tmp_path: Path, registration: Registration) -> None:
     app = QuartTrio("example")
-    hooks_with(example("hookgw_routes"), tmp_path).routes(app, lambda _: gateway_with(registration))
+    hooks = hooks_with(example("hookgw_routes"), tmp_path)
+    hooks.routes(app, lambda _: gateway_with(registration), lambda *_: None)
     answer = await app.test_client().get("/backlog/shop")
     assert await answer.get_json() == {registration.label: 4}
 
@@ -501,7 +502,7 @@ async def test_dashboard_pages(tmp_path: Path, registration: Registration) -> No
 
 def test_commands(tmp_path: Path) -> None:
     group = click.Group()
-    hooks_with(example("hookgw_commands"), tmp_path).commands(group)
+    hooks_with(example("hookgw_commands"), tmp_path).commands(group, lambda *_: None)
     assert CliRunner().invoke(group, ["greet", "Ana"]).output == "Hello, Ana!\n"
 
 

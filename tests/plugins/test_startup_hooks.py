@@ -195,8 +195,8 @@ CALLED_AT_START: list[tuple[str, Callable[[Hooks], object]]] = [
     ("connectors", lambda hooks: hooks.connectors()),
     ("dashboard_pages", lambda hooks: hooks.dashboard_pages()),
     ("configure", lambda hooks: hooks.configure({})),
-    ("routes", lambda hooks: hooks.routes(None, lambda _: None)),  # type: ignore[arg-type, return-value]
-    ("commands", lambda hooks: hooks.commands(None)),  # type: ignore[arg-type]
+    ("routes", lambda hooks: hooks.routes(None, lambda _: None, lambda *_: None)),  # type: ignore[arg-type, return-value]
+    ("commands", lambda hooks: hooks.commands(None, lambda *_: None)),  # type: ignore[arg-type]
 ]
 
 
@@ -357,8 +357,8 @@ def test_routes_and_commands_reach_every_plugin(hooks_of: HooksOf) -> None:
         routes=lambda app, gateway: seen.append((app, gateway)), commands=lambda group: seen.append(group)
     )
     hooks = hooks_of(mine=mine)
-    hooks.routes("app", lambda _: "gateway")  # type: ignore[arg-type, return-value]
-    hooks.commands("group")  # type: ignore[arg-type]
+    hooks.routes("app", lambda _: "gateway", lambda *_: None)  # type: ignore[arg-type, return-value]
+    hooks.commands("group", lambda *_: None)  # type: ignore[arg-type]
     assert seen == [("app", "gateway"), "group"]
 
 

@@ -12,6 +12,7 @@ from hookgw.command.group import *
 from hookgw.command.logging_setup import *
 from hookgw.command.names import *
 from hookgw.command.output import *
+from hookgw.command.plugin_commands import *
 from hookgw.command.process import *
 from hookgw.command.profiles import *
 from hookgw.command.repeated import *
