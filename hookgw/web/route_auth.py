@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from quart import g, request
+from quart import Response, g, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
 from hookgw.core.audit import act_as, holder_as_actor
-from hookgw.web.auth import VIA, authorize, is_dashboard
+from hookgw.kernel.sentences import Sentence
+from hookgw.web.auth import DASHBOARD_PATH, VIA, authorize, is_dashboard, shown_key
 from hookgw.web.needs import ANY_KEY, OPEN, OPEN_PREFIX, Need, Scope, need_of
 from hookgw.web.openapi.describe import operation_of
 from hookgw.web.request_body import current_exchange
+from hookgw.web.route_errors import error_response
+from hookgw.web.server.errors import shown_path
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -42,12 +46,24 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
     """Check before every route what its declaration says that it needs."""
 
     @app.before_request
-    async def check_key() -> None:
+    async def check_key() -> Response | None:
         rule: Any = request.url_rule
         scope: Any = request.scope
         exchange = current_exchange()
         # Before any refusal, so that refused requests are counted by route, too.
         exchange.route = rule.rule if rule is not None else None
+        is_page = rule is not None and rule.rule != f"{DASHBOARD_PATH}/<path:rest>"
+        if not is_page and is_dashboard(request.path) and shown_key(scope["headers"]):
+            root, path = scope.get("root_path", ""), shown_path(request.path)
+            elsewhere = Sentence(
+                "route.below_dashboard",
+                "No such route: {path}. The HTTP API is not below {dashboard}: use {right}.",
+                path=root + path,
+                dashboard=root + DASHBOARD_PATH,
+                right=root + path.removeprefix(DASHBOARD_PATH),
+            )
+            # Not raised: the dashboard would make a page of it.
+            return error_response(HTTPStatus.NOT_FOUND, [elsewhere])
         if rule is not None:
             need = need_of_view(app, rule)
         elif is_dashboard(request.path) or request.path.startswith(OPEN_PREFIX) or is_open_otherwise(app):
@@ -55,8 +71,9 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         else:
             need = ANY_KEY  # any caller with a key may learn that a route does not exist
         if need.scope is Scope.OPEN:
-            return
+            return None
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
         holder = g.holder = await authorize(gateway, exchange, need, request.view_args or {})
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
+        return None

@@ -389,3 +389,24 @@ async def test_a_long_form_may_arrive_while_the_use_of_its_session_is_stored(
         await visitor.get("/login")  # on the same connection: the first exchange has ended
     assert left.status_code == 303
     assert [line for line in lines if line["log_level"] == "error"] == []
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_a_call_below_the_dashboard_is_told_where_the_api_is(visitor: Browser, method: str) -> None:
+    """It would get the login, with 200 after a redirect."""
+    called = await visitor.http.request(method, "/dashboard/webhook/find/shop", headers={"apikey": KEY})
+    assert called.status_code == 404
+    [message] = called.json()["response"]["message"]
+    assert message.startswith("No such route: /dashboard/webhook/find/shop. ")
+    assert message.endswith(" The HTTP API is not below /dashboard: use /webhook/find/shop.")
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"), [("/dashboard/webhook/find/shop", {}), ("/dashboard/instances", {"apikey": KEY})]
+)
+async def test_a_browser_is_sent_to_the_login_also_where_a_proxy_adds_a_key(
+    visitor: Browser, path: str, headers: dict[str, str]
+) -> None:
+    sent = await visitor.http.get(path, headers=headers)
+    assert sent.status_code == 303
+    assert sent.headers["location"].startswith("/dashboard/login")
