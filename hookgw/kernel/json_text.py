@@ -26,6 +26,8 @@ MAX_VALUES = 100_000
 """The default of ``events.max_values``. It also applies to the bodies of all other requests."""
 
 _encode = msgspec.json.Encoder().encode
+_PLACE = re.compile(r"\(byte ([0-9]+)\)$")
+_OTHER_MARKS = "'“”„‟«»‘’"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TOO_DEEP = f"is nested too deeply: at most {MAX_DEPTH} levels are allowed"
 # Python reads a number with an exponent ten times slower than other values, and long integers in quadratic
@@ -83,7 +85,8 @@ def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:  # noqa: C9
     except msgspec.ValidationError:
         raise ValueError("contains a number that is out of range") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if "utf-8" in str(error).lower():  # of either kind: msgspec 0.23 has changed it
+        # Of either kind: msgspec 0.23 has changed it. It takes UTF-16, which PowerShell writes, for bad JSON.
+        if "utf-8" in str(error).lower() or b"\0" in text[:4] or text.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise ValueError("is not UTF-8") from None
         if not text.strip():
             raise ValueError("is empty: JSON is expected") from None
@@ -92,6 +95,10 @@ def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:  # noqa: C9
         # in the middle of an emoji.
         if _SURROGATE.search(text):
             reason += ". Half of a surrogate pair (\\ud800 to \\udfff) is not a character"
+        at = int(place[1]) if (place := _PLACE.search(str(error))) else len(text)
+        mark = text[at : at + 3].decode(errors="ignore")[:1]
+        if mark and mark in _OTHER_MARKS:
+            reason += f'. Write " as the quotation mark, not {mark}'
         raise ValueError(reason) from None
     if is_deep(structure, max_values):
         raise ValueError(_TOO_DEEP)
