@@ -5,6 +5,7 @@ It knows plugins, envelope, signature and transport; ``lanes`` knows queues and 
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -454,7 +455,7 @@ class DeliverySender:
             outcome=outcome,
             status=response.status,
             error=error,
-            answer=answer[: self._kept_answer].decode("utf-8", "replace"),
+            answer=_text_of(answer[: self._kept_answer]),
             url=url,
             request_head=request_head,
             response_headers=response_headers,
@@ -526,6 +527,14 @@ def _signed_head(
         f"{signed_by}x-attempt: {number}\r\n{edited}"
         f"content-length: {len(body)}\r\n\r\n"
     ).encode()
+
+
+def _text_of(answer: bytes) -> str:
+    try:
+        # Not final: a character that the cut divided is left out.
+        return codecs.utf_8_decode(answer, "strict", False)[0]
+    except UnicodeDecodeError:  # IIS and older PHP; most do not name their encoding
+        return answer.decode("windows-1252", "replace")
 
 
 def _event_headers(event: Event) -> dict[str, str]:

@@ -586,10 +586,27 @@ async def test_the_url_of_an_attempt_hides_user_and_password(hookgw_receiver: Re
     assert unreachable.attempt.url == f"http://{MASK}@127.0.0.1:1/hook"
 
 
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ("Página não há".encode(), "Página não há"),
+        ("Página não há".encode("windows-1252"), "Página não há"),  # IIS, older PHP
+        (b"\x81" + "não".encode("windows-1252"), "\ufffdnão"),  # which windows-1252 does not have
+        (b"xx" + "não".encode() * 8, "xx" + "não" * 3 + "n"),  # cut within a character
+    ],
+)
+async def test_an_answer_is_readable_in_the_encoding_of_older_sites(
+    hookgw_receiver: Receiver, body: bytes, shown: str
+) -> None:
+    hookgw_receiver.will(answer(500, body))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert result.attempt.answer == shown
+
+
 async def test_the_start_of_the_response_is_kept(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(500, body=b"\xff" + b"x" * 100)
     sent = await send(registration_for(hookgw_receiver.url))
-    assert sent.attempt.answer == "�" + "x" * 15
+    assert sent.attempt.answer == "ÿ" + "x" * 15
     assert sent.attempt.outcome is Outcome.FAILED
     assert "500" in (sent.attempt.error or "")
 
