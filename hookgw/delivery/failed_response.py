@@ -116,10 +116,12 @@ _PAGES = (
         rb'\A\{"message": ?"Missing Authentication Token"\}',
         "API Gateway of AWS has no route for POST at this path: correct the URL, or deploy the stage.",
     ),
-    # Django and Rails in development, Vite. In production, Django and Rails do not say what they miss.
+    # Django and Rails in development, Vite; Starlette (and FastAPI), IIS and ASP.NET. In production, Django
+    # and Rails do not say what they miss.
     _page(
         {400, 403},
-        rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host",
+        rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host"
+        rb"|\AInvalid host header|Bad Request - Invalid Hostname",
         "It does not serve the host of the URL: add that to the hosts which it allows.",
     ),
     # n8n: a workflow that is not active, or its test URL, which listens for one request; another method.
@@ -193,13 +195,16 @@ _PAGES = (
         "It answers 400 whatever its program raises, and 400 is not tried again: let the program answer 500 "
         "or 503 to what may pass, then replay the dead letters.",
     ),
-    # FastAPI and what is built with it, such as Prefect; Litestar. Incoming webhooks of Slack, Discord,
-    # Mattermost and Google Chat, calls of the Bot API, and GraphQL (Dagster, Apollo).
+    # FastAPI and what is built with it, such as Prefect; Litestar, ASP.NET, NestJS, Laravel, Django REST
+    # framework. Incoming webhooks of Slack, Discord, Mattermost and Google Chat, calls of the Bot API, and
+    # GraphQL (Dagster, Apollo).
     _page(
         {400, 422},
         rb'"loc": ?\["body"|"Validation failed for POST |\A(?:no_text|invalid_payload)\s*\Z|"code": ?50006\b'
         rb"|web\.incoming_webhook\.text\.app_error|Invalid JSON payload received\. Unknown name"
         rb"|Bad Request: (?:chat_id|message text) is empty"
+        rb"|One or more validation errors occurred|property [\w.]{1,100} should not exist"
+        rb"|(?:This|The [\w .]{1,100}) field is required"
         rb"|\ANo GraphQL query found|Must provide query string|GraphQL operations must contain",
         "It expects a body of another form: let a program or a workflow between them form it; or, if the "
         "receiver is yours, let it take what hookgw sends.",

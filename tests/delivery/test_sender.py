@@ -363,6 +363,8 @@ OTHER_FORM = (
         (400, b"<title>DisallowedHost at /hook/</title>", HOST),  # Django, in development
         (403, b"<h1>Blocked hosts: hooks.example:3000</h1>", HOST),  # Rails, in development
         (403, b'Blocked request. This host ("hooks.example") is not allowed.', HOST),  # Vite
+        (400, b"Invalid host header", HOST),  # Starlette
+        (400, b"<BODY><h2>Bad Request - Invalid Hostname</h2>", HOST),  # IIS, and ASP.NET's AllowedHosts
         (
             404,
             b'{"code":404,"message":"The requested webhook \\"POST loja1\\" is not registered."}',
@@ -473,6 +475,10 @@ OTHER_FORM = (
                 ),  # FastAPI
                 (422, b'{"exception_detail":[{"type":"extra_forbidden","loc":["body","event"]}]}'),  # Prefect
                 (400, b'{"status_code":400,"detail":"Validation failed for POST /m"}'),  # Litestar
+                (400, b'{"title":"One or more validation errors occurred.","errors":{"Text":[]}}'),  # ASP.NET
+                (400, b'{"message":["property event should not exist"],"statusCode":400}'),  # NestJS
+                (422, b'{"message":"The text field is required.","errors":{}}'),  # Laravel
+                (400, b'{"text":["This field is required."]}'),  # Django REST framework
                 (400, b"no_text"),  # Slack
                 (400, b'{"message": "Cannot send an empty message", "code": 50006}'),  # Discord
                 (400, b'{"id":"web.incoming_webhook.text.app_error","message":"No text specified"}'),
