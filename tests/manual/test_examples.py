@@ -128,33 +128,41 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 COMMANDS = [
-    pytest.param(words, id=f"{block} {' '.join(words)[:60]}")
+    (str(block), words)
     for block in BLOCKS
     if block.language in ("sh", "bash")
     for words in commands_of(block.text)
 ]
 COMMANDS += [
-    pytest.param(words, id=f"{name} {' '.join(words)[:60]}")
+    (name, words)
     for name in sorted({block.page for block in BLOCKS})
     for text in re.findall(r"`((?:[A-Z_]+=\S+ )?hookgw [a-z][^`]*)`", (ROOT / name).read_text("utf-8"))
     for words in commands_of(text.replace("\n", " "))
 ]
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_every_command_and_option_exists(words: list[str]) -> None:
+def test_every_command_and_option_exists() -> None:
+    unknown = [(place, words, word) for place, words in COMMANDS for word in unknown_in(words)]
+    assert unknown == []
+
+
+def unknown_in(words: list[str]) -> Iterator[str]:
+    """Yield the words of a command that hookgw does not know, up to a command that does not exist."""
     command: click.Command = main
     context = click.Context(main, info_name="hookgw")
     options = {name for parameter in command.params for name in parameter.opts}
     options |= {"--help", "--version"}
     for word in words:
         if word.startswith("--"):
-            assert word.partition("=")[0] in options, word
+            if word.partition("=")[0] not in options:
+                yield word
         elif isinstance(command, click.Group) and not word.startswith("-") and word != "COMMAND":
             if command is main and word == "help":
                 continue  # it is the --help of what follows
             found = command.get_command(context, word)
-            assert found is not None, word
+            if found is None:
+                yield word
+                return
             command, context = found, click.Context(found, context, info_name=word)
             options |= {
                 name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)

@@ -417,19 +417,14 @@ UNPUBLISHED: list[tuple[str, Any]] = [
 """Mistakes in fields and values that no schema publishes."""
 
 
-@pytest.mark.parametrize(("name", "body"), UNPUBLISHED)
-def test_only_the_parser_refuses_it(name: str, body: Any) -> None:
-    assert (fits(name, body), is_taken(name, body)) == (True, False)
-
-
-@pytest.mark.parametrize(("name", "body"), GOOD)
-def test_both_accept_it(name: str, body: Any) -> None:
-    assert (fits(name, body), is_taken(name, body)) == (True, True)
-
-
-@pytest.mark.parametrize(("name", "body"), BAD)
-def test_both_refuse_it(name: str, body: Any) -> None:
-    assert (fits(name, body), is_taken(name, body)) == (False, False)
+@pytest.mark.parametrize(
+    ("bodies", "fit", "taken"),
+    [(GOOD, True, True), (BAD, False, False), (UNPUBLISHED, True, False)],
+    ids=["good", "bad", "a mistake that no schema publishes"],
+)
+def test_the_schemas_and_the_parsers_agree(bodies: list[tuple[str, Any]], fit: bool, taken: bool) -> None:
+    verdicts = [(name, body, fits(name, body), is_taken(name, body)) for name, body in bodies]
+    assert [one for one in verdicts if one[2:] != (fit, taken)] == []
 
 
 @pytest.mark.parametrize("body", SPELLINGS[:2])

@@ -272,10 +272,10 @@ def test_a_change_of_protocol_is_a_failure(lines: bytes) -> None:
         read(b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % lines)
 
 
-@pytest.mark.parametrize("status", [*range(200, 600), 600, 999])
-def test_every_status_is_passed_on(status: int) -> None:
-    response, good = read(b"HTTP/1.1 %d x\r\ncontent-length: 0\r\n\r\n" % status, eof=False)
-    assert (response.status, response.complete, good) == (status, True, True)
+def test_every_status_is_passed_on() -> None:
+    for status in (*range(200, 600), 600, 999):
+        response, good = read(b"HTTP/1.1 %d x\r\ncontent-length: 0\r\n\r\n" % status, eof=False)
+        assert (response.status, response.complete, good) == (status, True, True)
 
 
 def test_the_response_to_a_head_request_is_a_head() -> None:
