@@ -265,7 +265,10 @@ async def test_other_registrations_may_concern_a_plugin_with_other_options(
         ({"options": {"simple": {"url": "x"}}}, "options.simple: this plugin takes no options"),
         ({"options": {"simulator": {"servers": ["x"]}}}, r"options.simulator: servers\[0\]"),
         ({"global_webhooks": ({"url": "nothing"},)}, r"global_webhooks\[0\]\.url"),
-        ({"global_webhooks": ({"url": "https://a", "plugins": {"simple": {}}},)}, r"plugins\.simple"),
+        (
+            {"global_webhooks": ({"url": "line://a:1", "plugins": {"simple": {}}},)},
+            r"(?s)plugins\.simple: .*url: No plugin sends to line://",
+        ),
     ],
 )
 async def test_a_mistake_is_named_and_changes_nothing(
