@@ -17,7 +17,6 @@ from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.client_tls import ClientContexts, read_ca_file
-from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
@@ -29,7 +28,7 @@ from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.resolver import LookupsOfTrio, Resolve, SystemResolver
 from hookgw.delivery.http.stream import TlsStream
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.kernel.target_url import parse_destination
+from hookgw.kernel.target_url import Origin, parse_destination
 from hookgw.records.registrations import Registration
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 

@@ -15,6 +15,8 @@ from hookgw.kernel.sentences import Sentence
 
 MAX_URL = 2048
 """The maximum length of a URL, in characters."""
+Origin = tuple[str, str, int]
+"""Scheme, host and port."""
 
 _URL = re.compile(rf"({SCHEME_PATTERN})://([^/?]*+)([^?]*+)(\?.*)?", re.DOTALL)
 _FORM = Sentence("url.form", "The URL must begin with http:// or https://, as in https://example.com/hook.")
@@ -59,7 +61,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.host.removesuffix(".")
 
     @property
-    def origin(self) -> tuple[str, str, int]:
+    def origin(self) -> Origin:
         """Scheme, host and port, for comparing: ``host.`` and ``host`` are the same host."""
         return (self.scheme, self.host.removesuffix("."), self.port)
 

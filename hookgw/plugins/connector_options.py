@@ -14,8 +14,7 @@ from hookgw.kernel.masking import MASK
 from hookgw.kernel.nearest import suggestion
 from hookgw.kernel.secret_options import texts_in
 from hookgw.kernel.sentences import Sentence
-from hookgw.kernel.target_url import parse_target
-from hookgw.plugins.servers import Server
+from hookgw.kernel.target_url import Origin, parse_target
 from hookgw.records.payload_schemas import compile_schema, reason_of
 
 MAX_OPTIONS = 64 * 2**10
@@ -40,7 +39,7 @@ class ConnectorOptions:
         connector: str,
         schema: dict[str, Any] | None,
         *,
-        listed: Callable[[], Collection[Server]] = frozenset,
+        listed: Callable[[], Collection[Origin]] = frozenset,
         configured: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.schema = schema
@@ -106,7 +105,7 @@ class ConnectorOptions:
             raise Invalid(*cut_short(problems))
         return _merged(dict(stored), {name: value for name, value in change.items() if name not in masked})
 
-    def servers(self, options: Mapping[str, Any]) -> frozenset[Server]:
+    def servers(self, options: Mapping[str, Any]) -> frozenset[Origin]:
         """Return the listed servers in options that the schema marks with ``"x-server": true``."""
         return frozenset(
             server
@@ -138,7 +137,7 @@ class ConnectorOptions:
         described = self._properties[name]
         return isinstance(described, dict) and described.get(mark) is True
 
-    def _servers_of(self, name: str, options: Mapping[str, Any]) -> frozenset[Server]:
+    def _servers_of(self, name: str, options: Mapping[str, Any]) -> frozenset[Origin]:
         listed = self._listed()
         if not listed:
             return frozenset()
@@ -230,7 +229,7 @@ class ConnectorOptions:
         return [" and ".join(one["required"]) for one in branches]
 
 
-def _origin(value: Any) -> Server | None:
+def _origin(value: Any) -> Origin | None:
     """Return scheme, host and port of a URL, by the parser that requests use; ``None`` if it is invalid."""
     try:
         return parse_target(value).origin if isinstance(value, str) else None

@@ -21,12 +21,12 @@ from hookgw.kernel.errors import (
     Unavailable,
 )
 from hookgw.kernel.sentences import Sentence
+from hookgw.kernel.target_url import Origin
 from hookgw.plugins.boundary import Boundary, WrongResult, sentence_from
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.provided import CheckedConnector
 from hookgw.plugins.results import wrong_type
-from hookgw.plugins.servers import Server
 from hookgw.records.connectors import IngestRequest, IngestResponse, MediaSink, Session
 from hookgw.records.events import Event
 from hookgw.records.instances import InstanceSettings
@@ -63,7 +63,7 @@ class ContainedConnector:
         plugin: str,
         boundary: Boundary,
         *,
-        listed: Callable[[], Collection[Server]] = frozenset,
+        listed: Callable[[], Collection[Origin]] = frozenset,
         configured: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.name = connector.name

@@ -6,22 +6,19 @@ from typing import Any
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import as_list, as_text
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.target_url import Origin, parse_target
 
 SERVERS = "servers"
 """The name of the option. A plugin with connectors or ``hookgw_run`` cannot have it for itself."""
 
-Server = tuple[str, str, int]
-"""Scheme, host and port."""
 
-
-def parse_servers(value: Any) -> tuple[Server, ...]:
+def parse_servers(value: Any) -> tuple[Origin, ...]:
     """Read the list of URLs; ``null`` is an empty list.
 
     Raises:
         Invalid: with a sentence for each wrong item, which begins with its place.
     """
-    servers: list[Server] = []
+    servers: list[Origin] = []
     problems: list[str] = []
     for index, item in enumerate(as_list([] if value is None else value, SERVERS)):
         where = f"{SERVERS}[{index}]"

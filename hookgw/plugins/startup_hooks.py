@@ -24,6 +24,7 @@ from hookgw.kernel.nearest import suggestion
 from hookgw.kernel.schemes import HTTP_PORTS, no_plugin, scheme_of
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.sentences import Sentence, sentence_of
+from hookgw.kernel.target_url import Origin
 from hookgw.plugins import discovery
 from hookgw.plugins.boundary import Boundary, sentence_from
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -41,7 +42,7 @@ from hookgw.plugins.provided import (
     check_option_name,
     check_page,
 )
-from hookgw.plugins.servers import SERVERS, Server, parse_servers
+from hookgw.plugins.servers import SERVERS, parse_servers
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog, EventKind
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
@@ -123,7 +124,7 @@ class StartupHooks:
         # Plugins that are loaded, without those that are switched off.
         self._secret_names = {info.name: frozenset[str]() for info in loaded.plugins if info.enabled}
         self.secret_options = SecretOptions(self._secret_names)
-        self._servers: dict[str, tuple[Server, ...]] = {}
+        self._servers: dict[str, tuple[Origin, ...]] = {}
         # Switched off, because their options leave them nothing to do.
         self._without_work: set[str] = set()
         self._provided: _Provided | None = None
@@ -297,7 +298,7 @@ class StartupHooks:
                     refuse(name, sentence)
         return rest
 
-    def servers(self, plugin: str) -> tuple[Server, ...]:
+    def servers(self, plugin: str) -> tuple[Origin, ...]:
         """Return the servers that the operator lists for a plugin's connectors and background task."""
         return self._servers.get(plugin, ())
 

@@ -21,10 +21,8 @@ from hookgw.delivery.http.errors import (
 )
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken, TlsAlert, unacknowledged
+from hookgw.kernel.target_url import Origin
 from hookgw.records.tls_identity import TlsIdentity
-
-Origin = tuple[str, str, int]
-"""Scheme, host and port."""
 
 PoolKey = tuple[str, str, int, TlsIdentity | None]
 """What connections must have in common to be used by the same lanes: the origin, and the identity in TLS."""

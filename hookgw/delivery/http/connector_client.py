@@ -29,7 +29,6 @@ from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.answer_memory import AnswerMemory, HeldAnswer
 from hookgw.delivery.http.client_tls import USUAL_TLS_CONTEXTS, ClientContexts
-from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
 from hookgw.delivery.http.fetch import COPIES, HELD, LIMIT, TooManyBytes, fetch_file
@@ -37,7 +36,7 @@ from hookgw.delivery.http.plugin_client import ENCODINGS, GuardedClient
 from hookgw.delivery.http.streamed import StreamConnection, StreamTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.fair import Share
-from hookgw.kernel.target_url import Target
+from hookgw.kernel.target_url import Origin, Target
 from hookgw.records.connectors import FetchedFile
 
 MAX_CONNECTOR_ANSWER = 16 * 2**20

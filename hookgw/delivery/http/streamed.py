@@ -6,12 +6,12 @@ import sys
 
 import trio
 
-from hookgw.delivery.http.connection import Origin, OutgoingConnection
+from hookgw.delivery.http.connection import OutgoingConnection
 from hookgw.delivery.http.errors import ResponseFailed
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.kernel.target_url import Target
+from hookgw.kernel.target_url import Origin, Target
 
 
 class StreamParser(ResponseParser):

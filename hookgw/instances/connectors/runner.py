@@ -19,7 +19,6 @@ from hookgw.concurrency.tasks import TaskFailed, run_contained
 from hookgw.core.audit import act_as
 from hookgw.core.ingest_url import IngestUrls
 from hookgw.core.plugin_restarts import PluginRestarts
-from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.instances.connectors.inbound_media import InboundMedia
 from hookgw.instances.connectors.outgoing_call import OutgoingCall, call_in_time
@@ -45,6 +44,7 @@ from hookgw.kernel.errors import (
     WrongFields,
 )
 from hookgw.kernel.sentences import Sentence
+from hookgw.kernel.target_url import Origin
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.supervise import restart_on_failure

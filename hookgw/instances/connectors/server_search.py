@@ -10,9 +10,9 @@ import msgspec
 import trio
 
 from hookgw.config.settings import Settings
-from hookgw.delivery.http.connection import Origin
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.target_url import Origin
 
 PATIENCE = 1.0
 """Seconds for the two requests to a candidate, with the lookup of its name."""

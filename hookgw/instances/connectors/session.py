@@ -14,7 +14,6 @@ from hookgw.concurrency.clock import Clock
 from hookgw.connectors.coverage import Coverage
 from hookgw.core.ingest_url import IngestUrls
 from hookgw.core.long_work import run_in_slices
-from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.instances.connectors.inbound_media import InboundMedia
 from hookgw.instances.connectors.network_request import is_answering, refuse_request
@@ -25,6 +24,7 @@ from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.long_json import finish
 from hookgw.kernel.masking import mask_secrets
 from hookgw.kernel.network_json import PART, LeftOut, read_network_json
+from hookgw.kernel.target_url import Origin
 from hookgw.kernel.units import Size
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.records.chats import split_by_chat
