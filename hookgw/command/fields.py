@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from hookgw.command.target import read_secret_line
+from hookgw.kernel.json_text import why_refused
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifying_key
 from hookgw.kernel.times import parse_rfc3339, rfc3339
@@ -40,7 +41,11 @@ def read_json(_ctx: click.Context, _param: click.Parameter, value: str | None) -
             _("cannot read {file}: {reason}.", file=value.removeprefix("@"), reason=error.strerror)
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise click.BadParameter(_("this is not JSON: {error}.", error=error)) from error
+        reason = why_refused(content, error)
+        reason = (
+            reason.removeprefix("is not JSON: ") if reason.startswith("is not JSON: ") else f"it {reason}"
+        )
+        raise click.BadParameter(_("this is not JSON: {error}.", error=reason)) from error
     except RecursionError as error:
         raise click.BadParameter(_("this JSON is nested too deeply.")) from error
     # The checked bytes themselves are sent: decoding would change the spelling of numbers (1e2, integers

@@ -16,8 +16,8 @@ from hookgw.config.settings import Settings
 from hookgw.kernel.errors import Invalid, TooLarge
 from hookgw.kernel.json_decoding import LARGE, no_collection
 from hookgw.kernel.json_fields import kind_of, show_name, unknown_field
-from hookgw.kernel.json_text import MAX_VALUES, decode_strict
-from hookgw.kernel.long_json import end_of_value, malformed, skip_blank
+from hookgw.kernel.json_text import MAX_VALUES, decode_strict, why_refused
+from hookgw.kernel.long_json import end_of_value, skip_blank
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import YEAR_10000, parse_rfc3339
 from hookgw.kernel.units import Size
@@ -147,7 +147,7 @@ def items_of(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901
         try:
             yield from map(bytes, _raw_items(body))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise Invalid(BODY_REFUSED(reason=malformed(error, 0))) from None
+            raise Invalid(BODY_REFUSED(reason=why_refused(body, error))) from None
         return
     view, count, size = memoryview(body), 0, 0
     at = yield from skip_blank(body, body.index(b"[") + 1)

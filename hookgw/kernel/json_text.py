@@ -64,7 +64,7 @@ def _number(digits: str) -> tuple[Decimal]:
     return (Decimal(digits),)
 
 
-def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:  # noqa: C901 -- one rule after the other
+def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:
     """Decode a JSON text of at most so many values; see :func:`check_values`.
 
     Integers keep all of their digits, up to 4,300.
@@ -80,26 +80,10 @@ def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:  # noqa: C9
     structure = check_values(text, max_values)
     try:
         value = decode_json(text)
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
     except msgspec.ValidationError:
         raise ValueError("contains a number that is out of range") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Of either kind: msgspec 0.23 has changed it. It takes UTF-16, which PowerShell writes, for bad JSON.
-        if "utf-8" in str(error).lower() or b"\0" in text[:4] or text.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise ValueError("is not UTF-8") from None
-        if not text.strip():
-            raise ValueError("is empty: JSON is expected") from None
-        reason = f"is not JSON: {error}"
-        # msgspec's message does not say what is wrong, and JavaScript clients produce these by cutting a text
-        # in the middle of an emoji.
-        if _SURROGATE.search(text):
-            reason += ". Half of a surrogate pair (\\ud800 to \\udfff) is not a character"
-        at = int(place[1]) if (place := _PLACE.search(str(error))) else len(text)
-        mark = text[at : at + 3].decode(errors="ignore")[:1]
-        if mark and mark in _OTHER_MARKS:
-            reason += f'. Write " as the quotation mark, not {mark}'
-        raise ValueError(reason) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(why_refused(text, error)) from None
     if is_deep(structure, max_values):
         raise ValueError(_TOO_DEEP)
     if len(text) > _LONG_TEXT and _LONG_INTEGER in text[::_SAMPLE].translate(_ZERO_DIGITS):
@@ -117,6 +101,27 @@ def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:  # noqa: C9
     if not has_all_names:
         raise ValueError(_duplicate(text))
     return value
+
+
+def why_refused(text: bytes, error: Exception) -> str:
+    """Return what is wrong with a text that msgspec has refused. It completes "the body …"."""
+    if isinstance(error, RecursionError):
+        return _TOO_DEEP
+    # Of either kind: msgspec 0.23 has changed it. It takes UTF-16, which PowerShell writes, for bad JSON.
+    if "utf-8" in str(error).lower() or b"\0" in text[:4] or text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is not UTF-8"
+    if not text.strip():
+        return "is empty: JSON is expected"
+    # msgspec's message does not say what is wrong, and JavaScript clients produce halves by cutting a text in
+    # the middle of an emoji, word processors the other quotation marks.
+    reason = f"is not JSON: {error}"
+    if _SURROGATE.search(text):
+        reason += ". Half of a surrogate pair (\\ud800 to \\udfff) is not a character"
+    at = int(place[1]) if (place := _PLACE.search(str(error))) else len(text)
+    mark = text[at : at + 3].decode(errors="ignore")[:1]
+    if mark and mark in _OTHER_MARKS:
+        reason += f'. Write " as the quotation mark, not {mark}'
+    return reason
 
 
 def encode_strict(value: Any) -> bytes:

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+import trio
 
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
@@ -79,6 +80,8 @@ async def test_an_error_of_the_gateway_exits_with_1(invoke: Invoke, server: Rece
         (["--batch", "none.ndjson"], "does not exist"),
         (["CALL", "--data", "{"], "this is not JSON"),
         (["CALL", "--data", '{}, "id": "x"'], "this is not JSON"),
+        (["CALL", "--data", "{'a': 1}"], "Write \" as the quotation mark, not '."),
+        (["CALL", "--data", "@utf16.json"], "this is not JSON: it is not UTF-8."),
         (["CALL", "--data", "@none.json"], "cannot read none.json: No such file"),
         (["CALL", "--data", "[" * 10_000 + "]" * 10_000], "nested too deep"),
         (["CALL", "--server", "nowhere"], "The address must be an http or https URL"),
@@ -87,6 +90,7 @@ async def test_an_error_of_the_gateway_exits_with_1(invoke: Invoke, server: Rece
 async def test_misuse_ends_with_2_and_asks_nothing(
     invoke: Invoke, server: Receiver, args: list[str], said: str
 ) -> None:
+    await trio.Path("utf16.json").write_text("{}", "utf-16")
     result = await invoke("emit", "loja1", *args)
     assert result.exit_code == 2
     assert said in result.stderr

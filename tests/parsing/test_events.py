@@ -167,6 +167,14 @@ def test_data_is_needed_and_may_be_any_json() -> None:
         (b'{"event": "CALL", "data": "\xff"}', "The body is not UTF-8."),
         (b'[{"event": "CALL", "data": "\xff"}]', "events[0] is not UTF-8."),
         (
+            '{"event": “CALL”}'.encode(),
+            'The body is not JSON: JSON is malformed: invalid character (byte 10). Write " as the ',
+        ),
+        (
+            '[{"event": “CALL”}]'.encode(),
+            'The body is not JSON: JSON is malformed: invalid character (byte 11). Write " as the ',
+        ),
+        (
             b'{"event": "CALL", "event": "CALL", "data": 1}',
             "The body has the name 'event' twice in one object.",
         ),
