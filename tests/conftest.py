@@ -51,7 +51,11 @@ _abandoned: list[object] = []
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--few-cases", action="store_true", help="of each test, run the first and the last case")
     parser.addoption(
-        "--few-cases-of", action="append", default=[], metavar="FOLDER", help="the same for tests of a folder"
+        "--few-cases-of",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="the same for those tests of a folder that have files, as a gateway has, or start processes",
     )
     parser.addoption(
         "--hub", choices=("on", "off"), default="on", help="off: without the hub, and without light steps"
@@ -75,13 +79,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
     for item in items:  # before pytest looks at the marks
         if "postgres" in item.fixturenames:
             item.add_marker("process")
-    folders = ("",) if config.getoption("--few-cases") else tuple(config.getoption("--few-cases-of"))
-    if not folders:
+    are_few, folders = config.getoption("--few-cases"), tuple(config.getoption("--few-cases-of"))
+    if not (are_few or folders):
         return
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        name = item.nodeid.partition("[")[0] if item.nodeid.startswith(folders) else item.nodeid
-        cases.setdefault(name, []).append(item)
+        is_large = "tmp_path" in item.fixturenames or item.get_closest_marker("process") is not None
+        is_one_of_few = are_few or (is_large and item.nodeid.startswith(folders))
+        cases.setdefault(item.nodeid.partition("[")[0] if is_one_of_few else item.nodeid, []).append(item)
     chosen = {item for found in cases.values() for item in (found[0], found[-1])}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]

@@ -3,9 +3,14 @@
 import os
 import signal
 import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
+
+from tests.conftest import pytest_collection_modifyitems
 
 
 def fail(depth: int) -> None:
@@ -13,6 +18,41 @@ def fail(depth: int) -> None:
     for number in range(depth):
         error = ExceptionGroup("of a nursery", [error, OSError(f"beside {number}")])
     raise error
+
+
+@pytest.mark.parametrize(
+    ("option", "left"),
+    [
+        ("", ["a[0]", "a[1]", "a[2]", "b[0]", "b[1]", "b[2]", "c[0]", "c[1]", "c[2]"]),
+        ("--few-cases", ["a[0]", "a[2]", "b[0]", "b[2]", "c[0]", "c[2]"]),
+        ("--few-cases-of=a", ["a[0]", "a[2]", "b[0]", "b[1]", "b[2]", "c[0]", "c[1]", "c[2]"]),
+        ("--few-cases-of=", ["a[0]", "a[2]", "b[0]", "b[1]", "b[2]", "c[0]", "c[2]"]),
+    ],
+)
+def test_few_cases_are_of_tests_that_take_long(option: str, left: list[str]) -> None:
+    """Else CI would not see most rows of a table."""
+    fixtures = {"a": ["kit", "tmp_path"], "b": [], "c": ["postgres"]}
+    items: list[Any] = [Case(f"{name}[{number}]", fixtures[name]) for name in fixtures for number in range(3)]
+    name, _, folder = option.partition("=")
+    options = {"--few-cases": name == "--few-cases", "--few-cases-of": [folder] if "=" in option else []}
+    hook = SimpleNamespace(pytest_deselected=lambda items: None)
+    pytest_collection_modifyitems(cast("Any", SimpleNamespace(getoption=options.get, hook=hook)), items)
+    assert [item.nodeid for item in items] == left
+
+
+@dataclass(eq=False)
+class Case:
+    """A case of a test, as pytest has collected it."""
+
+    nodeid: str
+    fixturenames: list[str]
+    marks: list[str] = field(default_factory=list)
+
+    def add_marker(self, name: str) -> None:
+        self.marks.append(name)
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.marks else None
 
 
 @pytest.mark.parametrize(("depth", "is_added"), [(7, False), (20, True)])
