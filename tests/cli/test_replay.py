@@ -51,32 +51,31 @@ async def test_a_refusal_has_only_its_message(invoke: Invoke, server: Receiver) 
     assert [request.target for request in server.requests] == ["/healthz", "/delivery/replay/loja1"]
 
 
-async def test_ctrl_c_pauses_it_and_says_how_to_resume_it(
-    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object) -> None:
+@pytest.fixture
+def interrupted(server: Receiver, monkeypatch: pytest.MonkeyPatch) -> Receiver:
+    """A gateway that begins a replay; Ctrl-C comes while the command follows it."""
+
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "follow", interrupted)
+    monkeypatch.setattr(job, "follow", interrupt)
     server.will(says({"replayed": 40, "job": "job_1"}, 202))
-    server.default = says({"id": "job_1", "state": "running", "done": 40})
+    return server
+
+
+async def test_ctrl_c_pauses_it_and_says_how_to_resume_it(invoke: Invoke, interrupted: Receiver) -> None:
+    interrupted.default = says({"id": "job_1", "state": "running", "done": 40})
     result = await invoke("delivery", "replay", "loja1", "--since", SINCE)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "Error: Paused. To go on: hookgw job resume job_1\n"
-    assert server.requests[-1].target == "/job/pause/job_1"
+    assert interrupted.requests[-1].target == "/job/pause/job_1"
 
 
 async def test_ctrl_c_while_hookgw_is_away_says_that_the_replay_goes_on(
-    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, interrupted: Receiver
 ) -> None:
     """It said only that there was no connection, and named no job."""
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(job, "follow", interrupted)
-    server.will(says({"replayed": 40, "job": "job_1"}, 202))
-    server.default = says({"status": 503, "response": {"message": ["hookgw is shutting down."]}}, 503)
+    interrupted.default = says({"status": 503, "response": {"message": ["hookgw is shutting down."]}}, 503)
     result = await invoke("delivery", "replay", "loja1", "--since", SINCE)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "hookgw is shutting down." in result.stderr
@@ -85,14 +84,9 @@ async def test_ctrl_c_while_hookgw_is_away_says_that_the_replay_goes_on(
 
 @pytest.mark.parametrize("state", ["done", "cancelled"])
 async def test_ctrl_c_at_the_end_of_a_replay_pauses_nothing(
-    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch, state: str
+    invoke: Invoke, interrupted: Receiver, state: str
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(job, "follow", interrupted)
-    server.will(says({"replayed": 40, "job": "job_1"}, 202))
-    server.default = says({"id": "job_1", "state": state, "done": 41})
+    interrupted.default = says({"id": "job_1", "state": state, "done": 41})
     result = await invoke("delivery", "replay", "loja1", "--since", SINCE)
     assert (result.exit_code, result.stdout) == (0, "Replayed 41 deliveries.\n")
 

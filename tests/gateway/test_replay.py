@@ -360,30 +360,18 @@ async def is_free(lock: AbstractAsyncContextManager[None]) -> bool:
     return taken.is_set()
 
 
-async def test_changes_of_the_instance_do_not_wait_for_the_jobs_of_others(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
-) -> None:
-    await dead_letters(hookgw_gateway, hookgw_receiver, 1)
-    gateway = hookgw_gateway.gateway
-    async with trio.open_nursery() as nursery, gateway.jobs.turn("another"):
-        nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
-        await trio.testing.wait_all_tasks_blocked()
-        assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None
-        assert await is_free(gateway.registry.changing("shop"))
-    await hookgw_gateway.settled()
-    assert len(hookgw_receiver.requests) == 1
-
-
-async def test_the_jobs_of_others_do_not_wait_for_a_change_of_the_instance(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_jobs_of_others_and_changes_of_the_instance_do_not_wait_for_each_other(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, is_changed: bool
 ) -> None:
     """A change may hold its lock for half a minute, for example while a connector stops."""
     await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     gateway = hookgw_gateway.gateway
-    async with trio.open_nursery() as nursery, gateway.registry.changing("shop"):
+    turn, change = gateway.jobs.turn("another"), gateway.registry.changing("shop")
+    async with trio.open_nursery() as nursery, change if is_changed else turn:
         nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
         await trio.testing.wait_all_tasks_blocked()
         assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None
-        assert await is_free(gateway.jobs.turn("another"))
+        assert await is_free(turn if is_changed else change)
     await hookgw_gateway.settled()
     assert len(hookgw_receiver.requests) == 1
