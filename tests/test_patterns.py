@@ -139,8 +139,7 @@ def test_such_a_pattern_is_found(pattern: str | bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    [rb"x:[ \t]*+([^\r\n\0]*)", r"a+-a*", r"\d+[a-z]*", r"a{1,9}a*", r"[a-f]*(?:;a*)?x"],
+    "pattern", [rb"x:[ \t]*+([^\r\n\0]*)", r"a+-a*", r"\d+[a-z]*", r"a{1,9}a*", r"[a-f]*(?:;a*)?x"]
 )
 def test_others_are_not(pattern: str | bytes) -> None:
     assert not [*shared(*parsed(re.compile(pattern)))]

@@ -50,10 +50,7 @@ async def client(
         yield client
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/event/list/shop", "/event/list", "/delivery/list/shop", "/delivery/list"],
-)
+@pytest.mark.parametrize("path", ["/event/list/shop", "/event/list", "/delivery/list/shop", "/delivery/list"])
 async def test_lists_can_be_asked_for_them(client: httpx.AsyncClient, path: str) -> None:
     for query in {"kind": GONE}, {"kind": "messages.upserted"}:
         response = await client.get(path, params=query)

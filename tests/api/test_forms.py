@@ -77,17 +77,14 @@ async def gateway(gateway: Gateway) -> Gateway:
             "sendContact",
             "number=55&contact[0][fullName]=Ana&contact[0][phoneNumber]=55&contact[1][fullName]=Bia",
             ContactMessage(
-                number="55",
-                contacts=(Contact(full_name="Ana", phone_number="55"), Contact(full_name="Bia")),
+                number="55", contacts=(Contact(full_name="Ana", phone_number="55"), Contact(full_name="Bia"))
             ),
         ),
         (
             "sendReaction",
             "key[remoteJid]=55@fake&key[fromMe]=true&key[id]=M1&reaction=%F0%9F%91%8D",
             ReactionMessage(
-                number="55@fake",
-                key=MessageKey(remote_jid="55@fake", id="M1", from_me=True),
-                reaction="👍",
+                number="55@fake", key=MessageKey(remote_jid="55@fake", id="M1", from_me=True), reaction="👍"
             ),
         ),
         (

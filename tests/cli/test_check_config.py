@@ -130,8 +130,7 @@ async def test_a_route_of_the_dashboard_is_refused(invoke: Invoke, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("more", "code"),
-    [("", 1), ("plugins: {optional: [mine]}", 0), ("plugins: {disabled: [mine]}", 1)],
+    ("more", "code"), [("", 1), ("plugins: {optional: [mine]}", 0), ("plugins: {disabled: [mine]}", 1)]
 )
 async def test_an_integration_needs_a_connector(invoke: Invoke, tmp_path: Path, more: str, code: int) -> None:
     if more:  # whose connector may be what is missing

@@ -441,8 +441,7 @@ def test_without_the_envelope_the_signing_key_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "block"),
-    [(TOKEN, {"apikey": TOKEN}), ("short", {}), ("********", {}), (None, {})],
+    ("token", "block"), [(TOKEN, {"apikey": TOKEN}), ("short", {}), ("********", {}), (None, {})]
 )
 def test_bodies_have_the_token_that_clients_keep(token: str | None, block: dict[str, str]) -> None:
     """Workflows answer with the ``apikey`` and the ``server_url`` of the body."""

@@ -119,14 +119,7 @@ async def test_on_windows_a_profile_needs_no_mode(tmp_path: Path) -> None:
 async def test_on_windows_listen_receives() -> None:
     command = command_on("windows", "listen", "--port", "0")
     async with trio.open_nursery() as nursery:
-        process = await nursery.start(
-            partial(
-                trio.run_process,
-                command,
-                stderr=subprocess.PIPE,
-                check=False,
-            )
-        )
+        process = await nursery.start(partial(trio.run_process, command, stderr=subprocess.PIPE, check=False))
         with trio.fail_after(30):
             said = b""
             while b"Ctrl-C" not in said:

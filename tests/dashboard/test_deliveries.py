@@ -356,8 +356,7 @@ async def test_a_delivery_is_sent_once_to_another_url(
 
 
 @pytest.mark.parametrize(
-    ("shown_on", "back_to"),
-    [("", "/deliveries/loja2/{}"), ("lanes", "/lanes"), ("overview", "/")],
+    ("shown_on", "back_to"), [("", "/deliveries/loja2/{}"), ("lanes", "/lanes"), ("overview", "/")]
 )
 async def test_a_delivery_is_skipped(
     browser: Browser, gateway: Gateway, hookgw_receiver: Receiver, shown_on: str, back_to: str

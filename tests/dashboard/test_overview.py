@@ -113,12 +113,7 @@ async def test_what_fails_in_hookgw_itself_is_named(
 ) -> None:
     monkeypatch.setattr(gateway.disk, "shortage", "The disk has 3 MiB left for events.")
     task = FailingTask(
-        plugin="matrix",
-        hook="hookgw_run",
-        instance=None,
-        reason="ValueError: no",
-        failures=1,
-        forget_at=0,
+        plugin="matrix", hook="hookgw_run", instance=None, reason="ValueError: no", failures=1, forget_at=0
     )
     monkeypatch.setattr(gateway.restarts, "failing", lambda: [task])
     page = (await browser.get("/")).text

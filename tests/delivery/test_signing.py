@@ -131,12 +131,7 @@ def test_both_schemes_in_one_header() -> None:
 )
 def test_signatures_that_the_public_key_does_not_verify(signature: str) -> None:
     with pytest.raises(SignatureInvalid, match="no signature of this body"):
-        verify(
-            [verifying_key(PRIVATE_KEY)],
-            headers([]) | {"webhook-signature": signature},
-            BODY,
-            now=NOW,
-        )
+        verify([verifying_key(PRIVATE_KEY)], headers([]) | {"webhook-signature": signature}, BODY, now=NOW)
 
 
 @pytest.mark.parametrize(("body", "away"), [(BODY + b" ", 0), (BODY, 1)])

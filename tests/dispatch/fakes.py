@@ -160,12 +160,7 @@ class FakeOutbox:
         return [True] * len(appends)
 
     async def read_lane(
-        self,
-        lane: str,
-        after: Position,
-        limit: int,
-        size: int | None = None,
-        before: Position | None = None,
+        self, lane: str, after: Position, limit: int, size: int | None = None, before: Position | None = None
     ) -> Page:
         self._refuse()
         self.reads.append((lane, after))

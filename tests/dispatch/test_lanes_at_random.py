@@ -30,12 +30,7 @@ class Witness(FakeSender):
         self.delivered: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
     async def send(
-        self,
-        delivery: Delivery,
-        body: bytes,
-        template: RequestTemplate,
-        transport: LaneTransport,
-        **how: Any,
+        self, delivery: Delivery, body: bytes, template: RequestTemplate, transport: LaneTransport, **how: Any
     ) -> AttemptResult:
         lane, position = delivery.lane, delivery.position
         assert lane not in self._busy, "two tasks of one lane"

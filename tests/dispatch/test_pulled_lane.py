@@ -420,9 +420,7 @@ async def test_more_expire_than_fit_in_memory(autojump_clock: MockClock) -> None
         assert events(await take(dispatcher)) == ["e51"]
 
 
-async def test_more_are_left_of_a_disabled_registration_than_fit_in_memory(
-    autojump_clock: MockClock,
-) -> None:
+async def test_more_are_left_of_a_disabled_registration_than_fit_in_memory(autojump_clock: MockClock) -> None:
     world = pulled_with_little_memory()
     world.outbox.add(50, size=50_000)
     async with running(world, 50) as dispatcher:
@@ -532,9 +530,7 @@ async def test_what_is_behind_a_barrier_waits_for_the_backfill(autojump_clock: M
         assert events(await take(dispatcher)) == ["e2"]
 
 
-async def test_a_disabled_lane_behind_a_barrier_does_not_read_all_the_time(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_disabled_lane_behind_a_barrier_does_not_read_all_the_time(autojump_clock: MockClock) -> None:
     world = pulled()
     made = world.outbox.add(2)
     async with running(world, 2) as dispatcher:

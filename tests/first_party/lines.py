@@ -195,9 +195,7 @@ async def waha() -> AsyncIterator[Line]:
                     report("message.any", text, "r1"),
                     report("message.ack", {"id": text["id"], "from": ana, "ack": 3, "ackName": "READ"}, "r2"),
                     report(
-                        "message.reaction",
-                        {**text, "reaction": {"text": "x", "messageId": text["id"]}},
-                        "r3",
+                        "message.reaction", {**text, "reaction": {"text": "x", "messageId": text["id"]}}, "r3"
                     ),
                     report("message.edited", {**text, "editedMessageId": "3EB0"}, "r4"),
                     report("message.revoked", {"after": text, "before": text, "revokedMessageId": "3"}, "r5"),

@@ -201,9 +201,7 @@ def test_what_no_channel_takes_for_a_day_is_given_up(clockwork: Callable[..., Cl
     assert not clock.state.notices
 
 
-def test_what_a_clock_that_was_ahead_has_stored_holds_nothing_up(
-    clockwork: Callable[..., Clockwork],
-) -> None:
+def test_what_a_clock_that_was_ahead_has_stored_holds_nothing_up(clockwork: Callable[..., Clockwork]) -> None:
     """As on a machine whose clock is set once the network is there, and hookgw is started again."""
     ahead = 86_400 * 365
     clock = clockwork(on="instance_closed", remind="1h", **{"for": "0s"})

@@ -87,10 +87,7 @@ async def test_a_lost_or_changed_webhook_is_set_again(
 
 
 async def test_a_rotated_url_is_told_soon(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    monkeypatch: pytest.MonkeyPatch,
+    connector: Connector, session: FakeSession, evolution: Evolution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connected(connector, session):
         url = "https://hookgw.example/ingest/shop/another"
@@ -285,11 +282,7 @@ async def test_a_server_that_has_moved_keeps_what_was_there_before(
 @pytest.mark.parametrize("request_number", range(8))
 @pytest.mark.parametrize("is_processed", [True, False])
 async def test_a_kill_at_any_request_loses_neither_events_nor_the_former_webhook(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    request_number: int,
-    is_processed: bool,
+    connector: Connector, session: FakeSession, evolution: Evolution, request_number: int, is_processed: bool
 ) -> None:
     await set_former(evolution)
     transport = transport_of(session)
@@ -461,12 +454,7 @@ async def test_a_code_is_shown_until_it_is_scanned(
     ],
 )
 async def test_what_is_wrong_is_said_and_tried_again(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    fault: Any,
-    reason: int,
-    sentence: str,
+    connector: Connector, session: FakeSession, evolution: Evolution, fault: Any, reason: int, sentence: str
 ) -> None:
     if isinstance(fault, httpx.HTTPError):
         transport_of(session).errors["GET webhook/find"] = [fault] * 4
@@ -609,10 +597,7 @@ async def test_wrong_options_close_and_events_still_come(
 
 
 async def test_without_a_public_url_nothing_is_set(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    monkeypatch: pytest.MonkeyPatch,
+    connector: Connector, session: FakeSession, evolution: Evolution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeSession, "ingest_url", "/ingest/shop/token")
     async with connected(connector, session, ConnectionState.CLOSE):

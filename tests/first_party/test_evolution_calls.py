@@ -555,11 +555,7 @@ async def receive_file(
 
 @pytest.mark.parametrize("has_link", [True, False])
 async def test_a_file_comes_into_its_event_if_a_registration_asks_for_it(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    *,
-    has_link: bool,
+    connector: Connector, session: FakeSession, evolution: Evolution, *, has_link: bool
 ) -> None:
     session.options["media_links"] = has_link
     session.wants_files = True

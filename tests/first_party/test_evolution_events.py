@@ -234,10 +234,7 @@ async def test_a_cut_body_may_come_again(session: FakeSession, taking: Take) -> 
 
 @pytest.mark.parametrize("given", [None, "", "wrong", "é", "\udcff"])
 async def test_without_the_proof_nothing_is_taken(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    given: str | None,
+    connector: Connector, session: FakeSession, evolution: Evolution, given: str | None
 ) -> None:
     body = json.dumps(evolution.envelope("shop", "call", {})).encode()
     headers = {} if given is None else {PROOF: given}

@@ -599,10 +599,7 @@ async def test_a_message_in_a_direct_chat_that_was_just_joined(
 
 @pytest.mark.parametrize(("answer", "is_created"), [({}, False), (refusal(403, "M_FORBIDDEN"), True)])
 async def test_a_message_to_who_has_just_invited_waits_for_the_join(
-    homeserver: Homeserver,
-    session: FakeSession,
-    answer: Reply | dict[str, Any],
-    is_created: bool,
+    homeserver: Homeserver, session: FakeSession, answer: Reply | dict[str, Any], is_created: bool
 ) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will("POST rooms/!d/join", httpx.ConnectError("down"), answer)

@@ -101,11 +101,7 @@ BEN = "BEGIN:VCARD\nVERSION:3.0\nFN:Ben\nTEL:+55 11 9\nEMAIL:ben@x.example\nEND:
     ],
 )
 async def test_every_type_of_message(
-    simulator: ContainedConnector,
-    catalog: Catalog,
-    message: Message,
-    name: str,
-    content: Any,
+    simulator: ContainedConnector, catalog: Catalog, message: Message, name: str, content: Any
 ) -> None:
     session = instance(rate=0)
     async with connected(simulator, session):

@@ -138,8 +138,7 @@ async def test_without_secrets_everything_is_refused(simulator: ContainedConnect
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"{", {"messages": [{"id": 1}]}, {}, {"messages": [{"id": "A", "from": "nobody", "text": "hi"}]}],
+    "body", [b"{", {"messages": [{"id": 1}]}, {}, {"messages": [{"id": "A", "from": "nobody", "text": "hi"}]}]
 )
 async def test_a_malformed_request(simulator: ContainedConnector, body: Any) -> None:
     session = instance(rate=0, app_secret="s3cret")

@@ -37,9 +37,7 @@ def scheme_of(module_of: Callable[[str], ModuleType], name: str) -> Any:
     return module_of("webhook").schemes.SCHEMES[name]
 
 
-def test_every_scheme_has_a_sender_and_its_place_in_the_docs(
-    module_of: Callable[[str], ModuleType],
-) -> None:
+def test_every_scheme_has_a_sender_and_its_place_in_the_docs(module_of: Callable[[str], ModuleType]) -> None:
     schemes = module_of("webhook").schemes.SCHEMES
     assert list(schemes) == NAMES
     lines = DOCS.read_text().splitlines()

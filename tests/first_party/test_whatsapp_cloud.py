@@ -424,12 +424,7 @@ async def test_what_is_no_recipient(session: FakeSession, number: str) -> None:
     ],
 )
 async def test_other_messages(
-    graph: Graph,
-    session: FakeSession,
-    given: Message,
-    kind: str,
-    content: Any,
-    shown: Any,
+    graph: Graph, session: FakeSession, given: Message, kind: str, content: Any, shown: Any
 ) -> None:
     data = await sent(session, given)
     assert (graph.sent[0]["type"], graph.sent[0][kind]) == (kind, content)
@@ -537,12 +532,7 @@ def test_it_sends_everything() -> None:
     ],
 )
 async def test_refusals(
-    graph: Graph,
-    session: FakeSession,
-    code: int,
-    http_status: int,
-    status: int,
-    retry_after: float | None,
+    graph: Graph, session: FakeSession, code: int, http_status: int, status: int, retry_after: float | None
 ) -> None:
     graph.will("messages", refusal(code, http_status, error_data={"details": "The details"}))
     with pytest.raises(NetworkRefused) as refused:

@@ -171,10 +171,7 @@ def _pagseguro(body: bytes, secret: str, at: int) -> tuple[Mapping[str, str], st
 
 SENDERS = {
     "standard-webhooks": Sender(
-        _standard("webhook"),
-        300,
-        secret=STANDARD_SECRET,
-        other_secret="whsec_" + _b64(b"x" * 32),
+        _standard("webhook"), 300, secret=STANDARD_SECRET, other_secret="whsec_" + _b64(b"x" * 32)
     ),
     "svix": Sender(_standard("svix"), 300, secret=STANDARD_SECRET, other_secret="whsec_" + _b64(b"x" * 32)),
     "github": Sender(_github, 0),

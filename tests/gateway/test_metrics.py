@@ -339,11 +339,7 @@ def test_connections_and_lanes_that_wait_are_shown(metrics: Metrics) -> None:
     with_identity = HostStatistics("https://receiver.example:443", 4, 2, False)
     metrics.watch_pools(
         lambda most: PoolStatistics(
-            lent=65,
-            idle=3,
-            descriptors=1000,
-            suspect=2,
-            hosts=[host, with_identity][:most],
+            lent=65, idle=3, descriptors=1000, suspect=2, hosts=[host, with_identity][:most]
         ),
         lambda: 4096,
     )

@@ -25,12 +25,7 @@ class Observer:
 
     def backlog_crossed(self, registration_id: str, tally: Tally) -> None: ...
 
-    def instance_backlog_crossed(
-        self,
-        instance: str,
-        tally: Tally,
-        allowed: tuple[float, float],
-    ) -> None:
+    def instance_backlog_crossed(self, instance: str, tally: Tally, allowed: tuple[float, float]) -> None:
         (self.high.add if tally.is_high else self.high.discard)(instance)
 
 

@@ -79,11 +79,7 @@ async def _accept(scope: Any, receive: Any, send: Any) -> None:
 async def _start_node(node: str, nursery: trio.Nursery, running: list[trio.Process]) -> int:
     process: trio.Process = await nursery.start(
         partial(
-            trio.run_process,
-            [node, "-e", _NODE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            check=False,
+            trio.run_process, [node, "-e", _NODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False
         )
     )
     running.append(process)

@@ -41,27 +41,13 @@ class Cat(msgspec.Struct, frozen=True):
 SHORT = Line(text_up_to(9), {"type": "string", "maxLength": 9}, str)
 CATS = (
     Field(
-        name="name",
-        kind=SHORT,
-        meaning="What it is called.",
-        shows="what it is called.",
-        when_set=REQUIRED,
+        name="name", kind=SHORT, meaning="What it is called.", shows="what it is called.", when_set=REQUIRED
     ),
     Field(
         name="is_tame", kind=Flag(), meaning="Whether it is tame.", shows="whether it is tame.", when_set=True
     ),
-    Field(
-        name="note",
-        kind=SHORT,
-        meaning="More.",
-        shows="more.",
-    ),
-    Field(
-        name="chip",
-        kind=SHORT,
-        meaning="Its chip.",
-        is_secret=True,
-    ),
+    Field(name="note", kind=SHORT, meaning="More.", shows="more."),
+    Field(name="chip", kind=SHORT, meaning="Its chip.", is_secret=True),
     Field(
         name="collar",
         kind=Parts(

@@ -32,11 +32,7 @@ def fault(text: bytes, most: int) -> str | None:
         return "values"
     try:
         value = json.loads(
-            text.decode(),
-            object_pairs_hook=unique,
-            parse_constant=refuse,
-            parse_float=finite,
-            parse_int=len,
+            text.decode(), object_pairs_hook=unique, parse_constant=refuse, parse_float=finite, parse_int=len
         )
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:

@@ -195,10 +195,7 @@ SERVER_SCHEMA: dict[str, Any] = {
 
 def server_rules(configured: dict[str, Any] | None = None) -> ConnectorOptions:
     return ConnectorOptions(
-        "waha",
-        SERVER_SCHEMA,
-        listed=lambda: (OWN, ANOTHER, DEFAULT),
-        configured=lambda: configured or {},
+        "waha", SERVER_SCHEMA, listed=lambda: (OWN, ANOTHER, DEFAULT), configured=lambda: configured or {}
     )
 
 

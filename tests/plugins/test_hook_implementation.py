@@ -78,8 +78,7 @@ def test_an_extra_argument_with_a_default_is_allowed() -> None:
 
 def test_catch_all_arguments_are_refused() -> None:
     with pytest.raises(
-        ValueError,
-        match=r"takes \*\*kwargs; name the arguments that it needs: event, registration",
+        ValueError, match=r"takes \*\*kwargs; name the arguments that it needs: event, registration"
     ):
         check(plugin(hookgw_filter=lambda **kwargs: True))
     with pytest.raises(ValueError, match=r"hookgw_filter takes \*args"):

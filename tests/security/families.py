@@ -65,7 +65,5 @@ def run(one: Family, live: Live) -> Result:
     """Try a whole family."""
     trials = list(one.tries(live))
     return Result(
-        one,
-        Counter(trial.happened for trial in trials),
-        [trial for trial in trials if not trial.expected],
+        one, Counter(trial.happened for trial in trials), [trial for trial in trials if not trial.expected]
     )

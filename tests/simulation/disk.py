@@ -70,11 +70,7 @@ class Disk:
         self.copy: Path | None = None
 
     async def run(
-        self,
-        call: Callable[[], T],
-        *,
-        limiter: trio.CapacityLimiter | None = None,
-        uses_loop: bool = False,
+        self, call: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None, uses_loop: bool = False
     ) -> T:
         """Make a call inline."""
         if limiter is None:

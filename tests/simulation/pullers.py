@@ -76,12 +76,7 @@ class Pullers:
         until = self._ends.setdefault((world.life, lease), world.now + length)
         world.note(
             Fetched(
-                at=world.now,
-                life=world.life,
-                registration=NAME,
-                consumer=consumer,
-                lease=lease,
-                until=until,
+                at=world.now, life=world.life, registration=NAME, consumer=consumer, lease=lease, until=until
             )
         )
 

@@ -237,13 +237,7 @@ class World:
             found = event.data.get("registration") or ""
             about = self.names.get(found, found)
             self.note(
-                Raised(
-                    at=self.now,
-                    life=self.life,
-                    event=self.alias(event.id),
-                    kind=event.kind,
-                    about=about,
-                )
+                Raised(at=self.now, life=self.life, event=self.alias(event.id), kind=event.kind, about=about)
             )
 
     def _dead(self, event: str, registration: str, reason: str) -> None:

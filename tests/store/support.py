@@ -60,13 +60,7 @@ def failed(
     error = "The receiver answered 500."
     made = attempt(number, Outcome.FAILED, status=500, error=error, request_head=head, response_headers=head)
     return Settlement(
-        seq=seq,
-        state=DeliveryState.PENDING,
-        at=AT,
-        attempt=made,
-        failures=number,
-        next_at=next_at,
-        body=body,
+        seq=seq, state=DeliveryState.PENDING, at=AT, attempt=made, failures=number, next_at=next_at, body=body
     )
 
 

@@ -75,12 +75,7 @@ def main(then: str, folder: Path) -> None:
                 environment = {"PATH": os.environ["PATH"], **one["environment"]}
                 # Of its own group: a shell's commands outlive the shell.
                 program = subprocess.Popen(
-                    one["command"],
-                    env=environment,
-                    cwd=ROOT,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
+                    one["command"], env=environment, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
                 )
                 stack.callback(program.wait)
                 stack.callback(os.killpg, program.pid, signal.SIGKILL)

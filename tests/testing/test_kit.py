@@ -120,10 +120,7 @@ async def test_it_takes_plugins_and_settings(
 
 
 async def test_a_failure_is_printed_without_local_variables(
-    tmp_path: Path,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The registration's secret is one of them."""
     structlog.reset_defaults()

@@ -80,10 +80,7 @@ async def test_every_tool_is_listed_with_what_it_does(open_mcp: Open) -> None:
 
 
 async def test_a_failing_webhook_is_found_counted_and_replayed(
-    open_mcp: Open,
-    app: Application,
-    nursery: trio.Nursery,
-    hookgw_receiver: Receiver,
+    open_mcp: Open, app: Application, nursery: trio.Nursery, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(422, b"no such customer")
     async with open_client(app, nursery, apikey=KEY) as api:

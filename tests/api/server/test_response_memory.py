@@ -327,10 +327,7 @@ class TestManyPlaces:
     @pytest.fixture
     def server_settings(self) -> ServerSettings:
         return ServerSettings(
-            bind=("127.0.0.1:0",),
-            response_memory=Size(SERVED),
-            max_requests=64,
-            shutdown_grace=Duration(0.2),
+            bind=("127.0.0.1:0",), response_memory=Size(SERVED), max_requests=64, shutdown_grace=Duration(0.2)
         )
 
     async def test_others_do_not_wait_for_what_must_not_be_refused(

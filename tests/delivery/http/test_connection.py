@@ -129,9 +129,7 @@ async def test_the_first_part_of_a_response_is_acknowledged_at_once() -> None:
         connection = OutgoingConnection(PlainStream(ours), ORIGIN, 100)
         for _ in range(5):  # the kernel delays its acknowledgements once a connection goes back and forth
             await connection.exchange(
-                b"request",
-                send_body,
-                lambda: theirs.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"),
+                b"request", send_body, lambda: theirs.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n")
             )
             assert connection.response(trio.current_time()).body == b"ok"
         connection.stream.close_nowait()

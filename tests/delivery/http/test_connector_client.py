@@ -24,10 +24,7 @@ EVERYWHERE = AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=())
 
 
 def clients_for(
-    servers: Sequence[tuple[str, str, int]],
-    *,
-    max_requests: int = 8,
-    memory: AnswerMemory | None = None,
+    servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8, memory: AnswerMemory | None = None
 ) -> ConnectorClients:
     return ConnectorClients(
         "matrix",

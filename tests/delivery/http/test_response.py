@@ -359,8 +359,7 @@ def test_the_number_of_interim_responses_is_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("coding", "encode"),
-    [(b"gzip", gzip.compress), (b"X-GZip", gzip.compress), (b"deflate", zlib.compress)],
+    ("coding", "encode"), [(b"gzip", gzip.compress), (b"X-GZip", gzip.compress), (b"deflate", zlib.compress)]
 )
 def test_the_body_is_decoded(coding: bytes, encode: type[bytes]) -> None:
     body = encode(b"hello")

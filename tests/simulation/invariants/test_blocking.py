@@ -76,8 +76,7 @@ def test_all_its_attempts_hold_up_the_lane() -> None:
 
 
 @pytest.mark.parametrize(
-    "disturbance",
-    ["h1.example is hanging", "the name h1.example is lost", "the disk has 0 room"],
+    "disturbance", ["h1.example is hanging", "the name h1.example is lost", "the disk has 0 room"]
 )
 def test_what_else_disturbs_excuses_it(disturbance: str) -> None:
     begins = fault(15, disturbance)

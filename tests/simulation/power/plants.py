@@ -99,13 +99,7 @@ def _job_apart() -> None:
     step = SqlitePendingChanges.park_step
 
     async def apart(
-        self: SqlitePendingChanges,
-        registration: str,
-        reason: str,
-        cursor: str,
-        *,
-        job: Job,
-        **more: Any,
+        self: SqlitePendingChanges, registration: str, reason: str, cursor: str, *, job: Job, **more: Any
     ) -> ParkStep:
         found = await self._commits.call(lambda t: t.connection.execute(_TO_PARK, (registration,)).fetchall())
         await self._records.put_job(job.advanced(len(found), cursor))

@@ -32,10 +32,7 @@ STEPS = st.one_of(
         st.just("settle"),
         st.lists(
             st.tuples(
-                NUMBERS,
-                st.sampled_from(DeliveryState),
-                st.integers(1, 3),
-                st.none() | st.binary(max_size=5),
+                NUMBERS, st.sampled_from(DeliveryState), st.integers(1, 3), st.none() | st.binary(max_size=5)
             ),
             max_size=6,
         ),

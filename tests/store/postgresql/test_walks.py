@@ -110,12 +110,7 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "newest": ("history", lambda c: newest(c, ["shop", "other"])),
     "cancellation": (
         "undelivered",
-        lambda c: find_pending(
-            c,
-            CancelQuery(instance="shop", registrations=("reg_1",)),
-            BOUNDS,
-            (),
-        ),
+        lambda c: find_pending(c, CancelQuery(instance="shop", registrations=("reg_1",)), BOUNDS, ()),
     ),
     "replay": (
         "undelivered",
@@ -123,13 +118,7 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     ),
     "replay of all": (
         "history",
-        lambda c: find_finished(
-            c,
-            ReplayQuery(instance="shop", state="all"),
-            {"reg_1": RULE},
-            BOUNDS,
-            99,
-        ),
+        lambda c: find_finished(c, ReplayQuery(instance="shop", state="all"), {"reg_1": RULE}, BOUNDS, 99),
     ),
     "erasure": (
         "history",

@@ -249,10 +249,7 @@ async def test_what_another_node_has_done_is_no_proof_of_a_commit(
 
 @pytest.mark.parametrize("has_preset_role", [False, True])
 async def test_a_commit_that_the_server_has_not_ended_is_not_done_beside_another(
-    has_preset_role: bool,
-    database: Server,
-    acting: tuple[Server, Server],
-    monkeypatch: pytest.MonkeyPatch,
+    has_preset_role: bool, database: Server, acting: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The way to the server is lost while the last words of a commit are on it: the server waits for them."""
     usual = psycopg.Connection.execute
