@@ -124,6 +124,13 @@ _PAGES = (
         rb"|\AInvalid host header|Bad Request - Invalid Hostname",
         "It does not serve the host of the URL: add that to the hosts which it allows.",
     ),
+    # Whatever aiohttp refuses: Home Assistant answers so to each request with x-forwarded-for.
+    _page(
+        {400},
+        rb"\A400: Bad Request\s*\Z",
+        "If it is Home Assistant behind a reverse proxy, add that to its trusted_proxies, then replay the "
+        "dead letters.",
+    ),
     # n8n: a workflow that is not active, or its test URL, which listens for one request; another method.
     _page(
         {404},

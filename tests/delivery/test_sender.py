@@ -455,6 +455,14 @@ OTHER_FORM = (
         ),
         (
             400,
+            b"400: Bad Request",
+            (
+                "If it is Home Assistant behind a reverse proxy, add that to its trusted_proxies, then "
+                "replay the dead letters."
+            ),
+        ),
+        (
+            400,
             b"Queue is full.",
             "The queue of Make is full: let the scenario run more often, then replay the dead letters.",
         ),
