@@ -137,7 +137,9 @@ def _import_surfaces() -> ModuleType:
 
 
 @asynccontextmanager
-async def open_api(settings: Settings, *, base: Path, hooks: Hooks | None = None) -> AsyncIterator[Api]:
+async def open_api(
+    settings: Settings, *, base: Path, hooks: Hooks | None = None, hub: bool = True
+) -> AsyncIterator[Api]:
     """Run a gateway within the block, with the application for its HTTP API.
 
     Raises:
@@ -154,7 +156,7 @@ async def open_api(settings: Settings, *, base: Path, hooks: Hooks | None = None
         made.append(api)
 
     async with trio.open_nursery() as nursery:
-        async with open_gateway(settings, base=base, hooks=hooks, prepare=prepare) as gateway:
+        async with open_gateway(settings, base=base, hooks=hooks, hub=hub, prepare=prepare) as gateway:
             crash: BaseException | None = None
             try:
                 yield made[0]
@@ -174,6 +176,7 @@ async def open_server(
     hooks: Hooks | None = None,
     show_key: Callable[[str], None] = lambda _: None,
     read_again: Callable[[], Settings] | None = None,
+    hub: bool = True,
 ) -> AsyncIterator[Server]:
     """Run a gateway with its HTTP API until the block ends or a signal arrives.
 
@@ -186,6 +189,7 @@ async def open_server(
         hooks: plugins that are already loaded; by default, load those that the settings name.
         show_key: called with the global key if the start generates one, once the API listens.
         read_again: reads the configuration again, in a thread; by default SIGHUP leaves it alone.
+        hub: see :func:`hookgw.app.open.open_gateway`.
 
     Yields:
         The server, ready for requests.
@@ -209,7 +213,7 @@ async def open_server(
         await nursery.start(_note_hangups, hangups)
         if certificates is not None:
             nursery.start_soon(certificates.watch)
-        async with open_api(settings, base=base, hooks=hooks) as api:
+        async with open_api(settings, base=base, hooks=hooks, hub=hub) as api:
             gateway = api.gateway
             # Inside open_api, so that the server has ended before the gateway drains.
             with stop:
