@@ -298,7 +298,7 @@ class Connectors(Collaborator):
         """Wait a moment for a connector's QR code.
 
         Return ``None`` if the connection is open, needs no code, or has ended, or if the connector has said
-        why it is closed.
+        why it is closed, or has failed.
         """
         with trio.move_on_after(_CODE_TIMEOUT):
             while (
@@ -485,7 +485,9 @@ class Connectors(Collaborator):
         self._restarts.failed(failure, wait, session.instance)
         with _logging_refusals(session):
             await session.report_end()
-        session.close_reason = f"{str(failure).removesuffix('.')}. It starts again after {wait:g} s."
+        session.close_message = f"{str(failure).removesuffix('.')}. It starts again after {wait:g} s."
+        session.close_reason = session.close_message
+        session.announce()
 
     async def _close(self, session: ConnectorSession, reason: int = LOGGED_OUT) -> None:
         with _logging_refusals(session):

@@ -97,7 +97,8 @@ class ConnectorSession(Collaborator):
         codes: codes shown since the connection was open.
         closed: when the connection was closed last, with the :func:`kept_reason`.
         close_reason: why the state is ``close``: a sentence.
-        close_message: the sentence with which the connector itself has closed the connection; empty for none.
+        close_message: the sentence with which the connector itself has closed the connection, or has failed;
+            empty for none.
         has_reported: whether this run of the connector has reported an open or a closed connection.
         is_running, has_begun: whether the connector runs, and has reported any state in this run.
         scope: the connector runs in it; cancel it to end the connector.

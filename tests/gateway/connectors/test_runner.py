@@ -230,6 +230,19 @@ async def test_connecting_does_not_wait_for_a_connector_that_says_why_it_is_clos
             world.connectors.connected(instance)
 
 
+async def test_connecting_does_not_wait_for_a_connector_that_fails() -> None:
+    async def script(session: Session) -> None:
+        raise KeyError("token")
+
+    async with running(FakeConnector(script=script)) as world:
+        began = trio.current_time()
+        session = world.connectors.start(SHOP)
+        assert await world.connectors.wait_for_code(session) is None
+        assert trio.current_time() == began
+        with pytest.raises(Conflict, match=r"not connected: .*KeyError.* It starts again after 1 s\."):
+            world.connectors.connected(SHOP)
+
+
 async def test_connecting_does_not_wait_for_a_connector_that_is_done() -> None:
     async def script(session: Session) -> None:
         await session.set_state(ConnectionState.CLOSE, 401)
