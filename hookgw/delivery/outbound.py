@@ -273,6 +273,4 @@ class OutboundHttp:
         """Log the :meth:`warnings` of registrations that come from the configuration, not the API."""
         for registration in registrations:
             for reason in await self.warnings(registration):
-                logger.warning(
-                    "URL in the configuration is refused", registration=registration.label, reason=reason
-                )
+                logger.warning("URL in the configuration is refused", label=registration.label, reason=reason)

@@ -132,7 +132,7 @@ class AllNodes:
         names = sorted(node.name for node in nodes)
         silent = set(names) - found.keys()
         if new := silent - self._silent:  # once: a page that is open asks every second
-            logger.warning("nodes do not answer", nodes=sorted(new))
+            logger.warning("nodes do not answer", silent=sorted(new))
         self._silent = (self._silent - found.keys()) | silent
         return Gathered(
             {name: found[name] for name in names if name in found},

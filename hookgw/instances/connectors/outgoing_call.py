@@ -157,6 +157,6 @@ class OutgoingCall(Generic[T]):
             logger.warning(
                 "events of a call not stored",
                 instance=self._session.instance,
-                events=kinds,
+                kinds=kinds,
                 reason=str(error),
             )

@@ -317,7 +317,7 @@ def _upgrade(connection: Connection, missing: list[str], place: str) -> list[str
     for statement in FIGURES:
         connection.execute(statement)
     connection.execute("UPDATE hookgw_schema SET version = %s", (VERSION,))
-    logger.info("tables migrated", database=place, schema=VERSION)
+    logger.info("tables migrated", database=place, version=VERSION)
     return []
 
 

@@ -240,7 +240,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         logger.info(
             "data file migrated, the copy of the former file can be deleted once this version works",
             file=str(path),
-            schema=VERSION,
+            version=VERSION,
             copy=str(copy),
         )
     elif version < VERSION:
