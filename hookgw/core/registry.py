@@ -331,20 +331,27 @@ class Registry(Collaborator):
         parking: Job | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> Job:
-        """Store an instance's registration as :meth:`put` does, and begin a backfill, in one commit.
+        """Store an instance's registration, which was disabled, as :meth:`put` does, and begin a backfill, in
+        one commit.
 
         Return the backfill's job as it is stored.
         """
         self.check_owner(registration.instance)
         instance = self._instances.get(registration.instance)
-        old = self._registrations.get(registration.id)
+        old = self._registrations[registration.id]
         audit = [*self._changes(old, registration, instance), *audit]
         await in_task()
-        with trio.CancelScope(shield=True):  # as in _complete
-            begun = await self._store.begin_backfill(
-                backfill, registration=registration, due=due, parking=parking, audit=audit
-            )
+        # Events are addressed to it from the call on, not from the end of its commit: the backfill looks no
+        # further than the call. They are stored behind the commit, and not if the storage refuses it.
         self._remember(registration)
+        try:
+            with trio.CancelScope(shield=True):  # as in _complete
+                begun = await self._store.begin_backfill(
+                    backfill, registration=registration, due=due, parking=parking, audit=audit
+                )
+        except BaseException:
+            self._remember(old)
+            raise
         return begun
 
     def _changes(

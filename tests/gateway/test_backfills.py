@@ -178,6 +178,54 @@ async def test_enabling_with_what_was_missed(hookgw_gateway: GatewayKit, hookgw_
     assert hookgw_receiver.ids == [*missed, *newer]
 
 
+async def test_what_is_accepted_while_a_webhook_is_being_enabled_is_sent_too(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backfill looks no further than the call, and the webhook is enabled when the commit ends."""
+    await hookgw_gateway.register(hookgw_receiver.url)
+    registrations, store = hookgw_gateway.gateway.registrations, hookgw_gateway.gateway.store
+    await registrations.update("shop", "default", DISABLE)
+    names = await emit(hookgw_gateway, 2)
+    begin = store.begin_backfill
+
+    async def emit_more() -> None:
+        names.extend(await emit(hookgw_gateway, 2, 2))
+
+    async def begin_beside_events(*args: Any, **kwargs: Any) -> Job:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(emit_more)
+            return await begin(*args, **kwargs)
+
+    monkeypatch.setattr(store, "begin_backfill", begin_beside_events)
+    await registrations.update("shop", "default", ENABLE, backfill=True)
+    names += await emit(hookgw_gateway, 1, 9)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == names
+
+
+async def test_a_webhook_that_the_disk_does_not_enable_stays_disabled(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    registrations, store = hookgw_gateway.gateway.registrations, hookgw_gateway.gateway.store
+    await registrations.update("shop", "default", DISABLE)
+    disabled = registrations.get("shop")
+
+    async def refuse(*_: Any, **__: Any) -> Job:
+        raise StorageUnavailable("The disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "begin_backfill", refuse)
+        with pytest.raises(StorageUnavailable):
+            await registrations.update("shop", "default", ENABLE, backfill=True)
+    assert registrations.get("shop") == disabled
+    missed = await emit(hookgw_gateway, 1)
+    assert not hookgw_receiver.requests
+    await registrations.update("shop", "default", ENABLE, backfill=True)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == missed
+
+
 async def test_enabling_says_what_was_missed_and_it_can_be_sent_later(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
