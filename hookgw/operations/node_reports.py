@@ -400,7 +400,7 @@ class NodeReports(Collaborator):
         instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
         if counts_failing:
             of_instance = self._registry.of_instance(name)
-            # Of one that hookgw has disabled, events are lost: it fails, too.
+            # A webhook that hookgw has disabled loses events: it fails, too.
             failing = sum(
                 bool(failing_since(one.id) is not None or one.disabled_reason) for one in of_instance
             )
