@@ -69,15 +69,18 @@ class Page:
         old = defaultdict(str, {"for": "5m", **query})
         kinds, names = _choices(get_args(On), old["on"]), _choices(options.channels, old["to"])
         form = Markup(
-            "<h3>{title}</h3><p><label>{on} <select name='on'>{kinds}</select></label> "
-            "<label>{wait} <input name='for' value='{old[for]}' size='6'></label> "
-            "<label>{instances} "
-            "<input name='instances' value='{old[instances]}' placeholder='{all_instances}'></label> "
-            "<label>{tags} <input name='tags' value='{old[tags]}' placeholder='{any_tag}'></label> "
-            "<label>{tell} <select name='to'>{names}</select></label> "
-            "<label>{quiet} <input name='quiet' value='{old[quiet]}' placeholder='22:00-07:00' size='12'>"
-            "</label> <label>{remind} <input name='remind' value='{old[remind]}' placeholder='4h' size='6'>"
-            "</label> {button}</p>"
+            "<h3>{title}</h3><div class='cards'>"
+            "<label class='field'>{on} <select name='on'>{kinds}</select></label>"
+            "<label class='field'>{wait} <input name='for' value='{old[for]}'></label>"
+            "<label class='field'>{instances} "
+            "<input name='instances' value='{old[instances]}' placeholder='{all_instances}'></label>"
+            "<label class='field'>{tags} "
+            "<input name='tags' value='{old[tags]}' placeholder='{any_tag}'></label>"
+            "<label class='field'>{tell} <select name='to'>{names}</select></label>"
+            "<label class='field'>{quiet} "
+            "<input name='quiet' value='{old[quiet]}' placeholder='22:00-07:00'></label>"
+            "<label class='field'>{remind} "
+            "<input name='remind' value='{old[remind]}' placeholder='4h'></label></div><p>{button}</p>"
         ).format(
             old=old,
             title=_("Add a rule"),
