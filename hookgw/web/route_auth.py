@@ -42,6 +42,15 @@ def is_open_otherwise(app: QuartTrio) -> bool:
     return need_of_view(app, rule) is OPEN
 
 
+def api_path(app: QuartTrio) -> str | None:
+    """Return the path of the HTTP API that a call below the dashboard means; ``None`` if it means none."""
+    path = request.path.removeprefix(DASHBOARD_PATH)
+    if not is_dashboard(request.path) or not path:
+        return None
+    adapter: Any = app.create_url_adapter(request)
+    return path if adapter.test(path, request.method) else None
+
+
 def install_auth(app: QuartTrio, gateway: Gateway) -> None:
     """Check before every route what its declaration says that it needs."""
 
@@ -53,14 +62,14 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         # Before any refusal, so that refused requests are counted by route, too.
         exchange.route = rule.rule if rule is not None else None
         is_page = rule is not None and rule.rule != f"{DASHBOARD_PATH}/<path:rest>"
-        if not is_page and is_dashboard(request.path) and shown_key(scope["headers"]):
-            root, path = scope.get("root_path", ""), shown_path(request.path)
+        if not is_page and (right := api_path(app)) and shown_key(scope["headers"]):
+            root = scope.get("root_path", "")
             elsewhere = Sentence(
                 "route.below_dashboard",
                 "No such route: {path}. The HTTP API is not below {dashboard}: use {right}.",
-                path=root + path,
+                path=root + shown_path(request.path),
                 dashboard=root + DASHBOARD_PATH,
-                right=root + path.removeprefix(DASHBOARD_PATH),
+                right=root + shown_path(right),
             )
             # Not raised: the dashboard would make a page of it.
             return error_response(HTTPStatus.NOT_FOUND, [elsewhere])

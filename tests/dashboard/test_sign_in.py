@@ -391,18 +391,28 @@ async def test_a_long_form_may_arrive_while_the_use_of_its_session_is_stored(
     assert [line for line in lines if line["log_level"] == "error"] == []
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-async def test_a_call_below_the_dashboard_is_told_where_the_api_is(visitor: Browser, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/webhook/find/shop"), ("POST", "/webhook/set/shop"), ("DELETE", "/instance/delete/shop")],
+)
+async def test_a_call_below_the_dashboard_is_told_where_the_api_is(
+    visitor: Browser, method: str, path: str
+) -> None:
     """It would get the login, with 200 after a redirect."""
-    called = await visitor.http.request(method, "/dashboard/webhook/find/shop", headers={"apikey": KEY})
+    called = await visitor.http.request(method, f"/dashboard{path}", headers={"apikey": KEY})
     assert called.status_code == 404
     [message] = called.json()["response"]["message"]
-    assert message.startswith("No such route: /dashboard/webhook/find/shop. ")
-    assert message.endswith(" The HTTP API is not below /dashboard: use /webhook/find/shop.")
+    assert message.startswith(f"No such route: /dashboard{path}. ")
+    assert message.endswith(f" The HTTP API is not below /dashboard: use {path}.")
 
 
 @pytest.mark.parametrize(
-    ("path", "headers"), [("/dashboard/webhook/find/shop", {}), ("/dashboard/instances", {"apikey": KEY})]
+    ("path", "headers"),
+    [
+        ("/dashboard/webhook/find/shop", {}),
+        ("/dashboard/instances", {"apikey": KEY}),
+        ("/dashboard/instances/shop/none", {"authorization": "Bearer of-the-proxy"}),
+    ],
 )
 async def test_a_browser_is_sent_to_the_login_also_where_a_proxy_adds_a_key(
     visitor: Browser, path: str, headers: dict[str, str]
@@ -410,3 +420,10 @@ async def test_a_browser_is_sent_to_the_login_also_where_a_proxy_adds_a_key(
     sent = await visitor.http.get(path, headers=headers)
     assert sent.status_code == 303
     assert sent.headers["location"].startswith("/dashboard/login")
+
+
+@pytest.mark.parametrize("path", ["/dashboard", "/dashboard/", "/dashboard/instances", "/dashboard//x"])
+async def test_nobody_is_told_to_use_a_path_that_the_api_does_not_have(visitor: Browser, path: str) -> None:
+    refused = await visitor.http.post(path, headers={"apikey": KEY})
+    assert refused.status_code in {404, 405}
+    assert "HTTP API" not in refused.text
