@@ -455,7 +455,9 @@ class DeliverySender:
             outcome=outcome,
             status=response.status,
             error=error,
-            answer=_text_of(answer[: self._kept_answer]),
+            answer=_text_of(
+                answer[: self._kept_answer], is_whole=response.complete and len(answer) <= self._kept_answer
+            ),
             url=url,
             request_head=request_head,
             response_headers=response_headers,
@@ -529,10 +531,10 @@ def _signed_head(
     ).encode()
 
 
-def _text_of(answer: bytes) -> str:
+def _text_of(answer: bytes, *, is_whole: bool) -> str:
     try:
-        # Not final: a character that the cut divided is left out.
-        return codecs.utf_8_decode(answer, "strict", False)[0]
+        # A character that the cut divided is left out.
+        return codecs.utf_8_decode(answer, "strict", is_whole)[0]
     except UnicodeDecodeError:  # IIS and older PHP; most do not name their encoding
         return answer.decode("windows-1252", "replace")
 
