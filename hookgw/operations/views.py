@@ -157,15 +157,13 @@ class Overview(NamedTuple):
     """The overview of all nodes.
 
     Attributes:
-        system: the problems of nodes, with the name of the node.
-        problems: all others.
+        problems: those of nodes first, with the name of the node in a fleet.
         nodes: none without a fleet.
         silent: the nodes that did not answer.
         refusing: the silent nodes that refused to answer: a clock may be wrong.
         codes: how many accounts show a code to scan.
     """
 
-    system: list[tuple[str, Problem]]
     problems: list[Problem]
     nodes: list[NodeState]
     silent: list[str]
@@ -271,6 +269,11 @@ class Views(Collaborator):
             most, chain.from_iterable(part.webhooks for part in parts), key=lambda one: one.since or 0.0
         )
         others = sorted(chain.from_iterable(part.instances for part in parts), key=lambda one: one.instance)
+        of_nodes = [
+            msgspec.structs.replace(problem, node=name)
+            for name, part in gathered.parts.items()
+            for problem in part.system
+        ]
         nodes = []
         if shows_nodes:
             nodes = [
@@ -285,12 +288,7 @@ class Views(Collaborator):
                 for one, shards in node.view.counted()
             ]
         return Overview(
-            [
-                (name, problem)
-                for name, part in zip(gathered.parts, parts, strict=True)
-                for problem in part.system
-            ],
-            [*webhooks, *others],
+            [*of_nodes, *webhooks, *others],
             nodes,
             gathered.silent,
             gathered.refusing,
@@ -303,9 +301,8 @@ class Views(Collaborator):
         Args:
             with_mutes: mutes are for those who see everything; others see all of their problems.
         """
-        of_nodes = (msgspec.structs.replace(problem, node=name) for name, problem in found.system)
         mutes = await self.mutes.all() if with_mutes else {}
-        return group_problems([*of_nodes, *found.problems], mutes, self._clock.wall())
+        return group_problems(found.problems, mutes, self._clock.wall())
 
     async def problem_groups(
         self, among: tuple[str, ...] | None, *, with_mutes: bool
@@ -347,9 +344,8 @@ class Views(Collaborator):
     async def problems(self) -> ProblemReport:
         """Return the present problems of all nodes, and which nodes have answered."""
         found = await self.overview(None, MOST_REPORTED)
-        of_nodes = (msgspec.structs.replace(problem, node=name) for name, problem in found.system)
         answered = sorted({node.name for node in found.nodes} - {*found.silent})
-        return ProblemReport(self._clock.wall(), [*of_nodes, *found.problems], answered)
+        return ProblemReport(self._clock.wall(), found.problems, answered)
 
     async def send_text(self, instance: str, number: str, text: str, key: str) -> None:
         """Send a text message through an instance, by the node that has it.

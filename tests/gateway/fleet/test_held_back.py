@@ -69,8 +69,8 @@ async def test_a_lane_is_shown_with_what_it_may_not_read_yet_and_the_overview_na
         assert (lane["instance"], lane["state"], lane["backlog"], lane["held"]) == (OF_A, "idle", 0, 1)
         await until_held(a, 1)
         overview = await a.gateway.views.overview(None, 20)
-        [(name, problem)] = overview.system
-        assert name == "a"
+        [problem] = overview.problems
+        assert problem.node == "a"
         assert problem.why.startswith(
             "1 stored delivery waits for the end of an older transaction in the database server. It is the "
             f"transaction of process {older.info.backend_pid} (nightly) of the user hookgw in the database "
@@ -84,7 +84,7 @@ async def test_a_lane_is_shown_with_what_it_may_not_read_yet_and_the_overview_na
         await receiver.wait_for(1)
         await lanes(a, lambda found: not any(one["held"] for one in found))
         await until_held(a, 0)
-        assert (await a.gateway.views.overview(None, 20)).system == []
+        assert (await a.gateway.views.overview(None, 20)).problems == []
 
 
 async def test_in_a_fleet_the_node_of_a_lane_reports_what_is_held_back_whoever_appended_it(
