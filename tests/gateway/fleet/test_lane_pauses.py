@@ -12,7 +12,6 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Registration
-from hookgw.core import jobs
 from hookgw.fleet import lane_pauses
 from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import Node, node, settled
@@ -117,9 +116,8 @@ async def two_nodes(
 
 @pytest.mark.parametrize("ordering", ["url", "instance"])
 async def test_what_is_cancelled_is_not_sent_by_the_node_that_has_the_webhook(
-    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordering: str
+    postgres: PostgresServer, schema: str, tmp_path: Path, ordering: str
 ) -> None:
-    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.1)
     async with two_nodes(postgres, schema, tmp_path, ordering=ordering) as two:
         # It waits for the attempt in flight, on the other node.
         answered = await two.other.call("POST", f"/delivery/cancel/{two.instance}", {}, status=202)
@@ -136,9 +134,8 @@ async def test_what_is_cancelled_is_not_sent_by_the_node_that_has_the_webhook(
 
 @pytest.mark.parametrize("ordering", ["url", "instance"])
 async def test_what_is_erased_is_not_sent_by_the_node_that_has_the_webhook(
-    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordering: str
+    postgres: PostgresServer, schema: str, tmp_path: Path, ordering: str
 ) -> None:
-    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.1)
     async with two_nodes(postgres, schema, tmp_path, ordering=ordering) as two:
         erase = two.other.call("POST", f"/event/erase/{two.instance}", {"remoteJid": ANA}, status=202)
         answered = await erase
