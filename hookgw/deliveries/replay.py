@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import msgspec
-import structlog
 import trio
 
 from hookgw.core.audit import Audit
@@ -22,8 +21,8 @@ from hookgw.core.turns import instance_turn
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.selection import check_label, details_of, limited, receivers
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
-from hookgw.lanes.store_retry import FIRST_WAIT, LAST_STORE_WAIT
+from hookgw.kernel.errors import Conflict, NotFound
+from hookgw.lanes.store_retry import log_refusal, retry_until_readable
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
@@ -36,12 +35,10 @@ from hookgw.records.sentences import (
     ERASURE_UNDER_WAY,
     THE_INSTANCE_DELETED,
 )
-from hookgw.store import DeliveryReport, DeliverySummary, ReplayQuery, Store
+from hookgw.store import DeliveryReport, DeliverySummary, JobStep, ReplayQuery, Store
 
 ROOM_WAIT = 1.0
 """Seconds between two looks for room."""
-
-logger = structlog.get_logger("hookgw.resending")
 
 
 class Replays(Collaborator):
@@ -161,13 +158,10 @@ class Replays(Collaborator):
         """Return the work of a replay; see :class:`Jobs`."""
         return partial(self._carry_out, running)
 
-    async def _carry_out(  # noqa: C901 -- reads once from top to bottom
-        self, running: RunningJob
-    ) -> None:
+    async def _carry_out(self, running: RunningJob) -> None:
         """Replay to the end, or raise why it cannot go on."""
-        instance, selection = running.job.instance, running.job.selection
-        query = _query(instance, selection)
-        wait = FIRST_WAIT
+        instance = running.job.instance
+        refused = log_refusal("replay", instance=instance)
         while await self._jobs.obey(
             running, self._entry(running.job, self._registry.find_instance(instance))
         ):
@@ -179,51 +173,47 @@ class Replays(Collaborator):
                     running.stored.set()
                 await self._jobs.wait_for(former, running)
                 continue
-            try:
-                # A registration that changes between two steps is seen by the next one. Within a step
-                # none may change: its deliveries would go to lanes that it no longer has.
-                async with instance_turn(self._jobs, self._registry, instance):
-                    found = self._registry.find_instance(instance)
-                    if found is None or found.id != running.job.instance_id:
-                        raise NotFound(THE_INSTANCE_DELETED)
-                    rules = self._rules(instance, selection)
-                    job, step = running.job, None
-                    # With the first step that changes anything, or stores the job.
-                    audit = [] if running.is_stored else [self._entry(job, found)]
-                    with self._outbox.holding_for_replay(instance, rules) as (count, size):
-                        if self._jobs.running(JobKind.ERASE, instance) is not None:
-                            count = 0  # an erasure would not find what is sent again: wait for its end
-                        if any(self._jobs.backfill_of(one) for one in rules):
-                            # The lanes would not send it before the backfill ends, and the backfill needs
-                            # the room.
-                            count = 0
-                        if count or job.cursor is None:
-                            # Without room, the first step only stores the job, and what takes part.
-                            step = await self._store.replay_step(
-                                query,
-                                rules,
-                                job.cursor,
-                                count=count,
-                                size=size,
-                                job=job,
-                                is_stored=running.is_stored,
-                                audit=audit,
-                            )
-            except StorageUnavailable as error:
-                if not running.is_stored:  # nothing is replayed: the caller may ask again
-                    raise StorageUnavailable(*error.messages, retry_after=error.retry_after) from error
-                logger.warning("replay waits for the disk", instance=instance, reason=str(error))
-                await trio.sleep(wait)
-                wait = min(2 * wait, LAST_STORE_WAIT)
-                continue
-            wait = FIRST_WAIT
+            make = partial(self._make_some, running)
+            # Before the first step, nothing is replayed: the caller may ask again.
+            step = await (retry_until_readable(make, refused) if running.is_stored else make())
             if step is None:
                 await trio.sleep(ROOM_WAIT)
                 continue
-            running.job = job.advanced(step.count, step.cursor)
+            running.job = running.job.advanced(step.count, step.cursor)
             if step.cursor is None:
                 return
             running.stored.set()
+
+    async def _make_some(self, running: RunningJob) -> JobStep | None:
+        """Send some deliveries again; ``None`` if there is no room."""
+        job, instance, selection = running.job, running.job.instance, running.job.selection
+        # A registration that changes between two steps is seen by the next one. Within a step none may
+        # change: its deliveries would go to lanes that it no longer has.
+        async with instance_turn(self._jobs, self._registry, instance):
+            found = self._registry.find_instance(instance)
+            if found is None or found.id != job.instance_id:
+                raise NotFound(THE_INSTANCE_DELETED)
+            rules = self._rules(instance, selection)
+            with self._outbox.holding_for_replay(instance, rules) as (count, size):
+                if self._jobs.running(JobKind.ERASE, instance) is not None:
+                    count = 0  # an erasure would not find what is sent again: wait for its end
+                if any(self._jobs.backfill_of(one) for one in rules):
+                    # The lanes would not send it before the backfill ends, and the backfill needs the room.
+                    count = 0
+                if not count and job.cursor is not None:
+                    return None
+                # Without room, the first step only stores the job, and what takes part.
+                return await self._store.replay_step(
+                    _query(instance, selection),
+                    rules,
+                    job.cursor,
+                    count=count,
+                    size=size,
+                    job=job,
+                    is_stored=running.is_stored,
+                    # With the first step that changes anything, or stores the job.
+                    audit=[] if running.is_stored else [self._entry(job, found)],
+                )
 
     def _entry(self, job: Job, instance: Instance | None) -> AuditEntry:
         details = {"job": job.id, **details_of(job.selection), "state": job.selection.state or "dead"}

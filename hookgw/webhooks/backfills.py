@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import msgspec
-import structlog
 import trio
 
 from hookgw.core.audit import Audit
@@ -26,11 +25,11 @@ from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.core.turns import instance_turn
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, StorageUnavailable
+from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.store_retry import FIRST_WAIT, LAST_STORE_WAIT
+from hookgw.lanes.store_retry import log_refusal, retry_until_readable
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import BackfillScope, Job, JobKind
@@ -56,8 +55,6 @@ DISABLED = Sentence(
     "The webhook was disabled. What the backfill had made until then is among its dead letters; once it is "
     "enabled, make the call again.",
 )
-
-logger = structlog.get_logger("hookgw.backfills")
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -254,37 +251,33 @@ class Backfills(Collaborator):
             raise failure
 
     async def _make_all(self, running: RunningJob) -> None:
-        instance, scope = running.job.instance, scope_of(running.job)
-        wait = FIRST_WAIT
+        refused = log_refusal("backfill", instance=running.job.instance)
         while running.job.is_running:
-            step: JobStep | None = None
-            try:
-                # A registration that changes between two steps is seen by the next one. Within a step none
-                # may change: its deliveries would go to lanes that it no longer has.
-                async with instance_turn(self._jobs, self._registry, instance):
-                    job = running.job
-                    if not job.is_running:
-                        return
-                    registration = self._registration_of(job, scope)
-                    is_drained = self._dispatcher.is_drained(registration.id)
-                    with self._outbox.holding_for_backfill(instance, registration.id, is_drained) as room:
-                        count, size = room
-                        # An erasure would not find what is made: wait for its end.
-                        if count and self._jobs.running(JobKind.ERASE, instance) is None:
-                            query = _query(registration, scope)
-                            rule = lane_rule(registration)
-                            step = await self._store.backfill_step(query, rule, job, count=count, size=size)
-                            running.job = job.advanced(step.count, step.cursor)
-            except StorageUnavailable as error:
-                logger.warning("backfill waits for the disk", instance=instance, reason=str(error))
-                await trio.sleep(wait)
-                wait = min(2 * wait, LAST_STORE_WAIT)
-                continue
-            wait = FIRST_WAIT
+            step = await retry_until_readable(partial(self._make_some, running), refused)
             if step is None:
                 await running.sleep(ROOM_WAIT)
             elif step.cursor is None:
                 return
+
+    async def _make_some(self, running: RunningJob) -> JobStep | None:
+        """Make a step; ``None`` if there is no room, or the backfill has ended."""
+        instance, scope = running.job.instance, scope_of(running.job)
+        # A registration that changes between two steps is seen by the next one. Within a step none may
+        # change: its deliveries would go to lanes that it no longer has.
+        async with instance_turn(self._jobs, self._registry, instance):
+            job = running.job
+            if not job.is_running:
+                return None
+            registration = self._registration_of(job, scope)
+            is_drained = self._dispatcher.is_drained(registration.id)
+            with self._outbox.holding_for_backfill(instance, registration.id, is_drained) as (count, size):
+                # An erasure would not find what is made: wait for its end.
+                if not count or self._jobs.running(JobKind.ERASE, instance) is not None:
+                    return None
+                query, rule = _query(registration, scope), lane_rule(registration)
+                step = await self._store.backfill_step(query, rule, job, count=count, size=size)
+                running.job = job.advanced(step.count, step.cursor)
+                return step
 
     def _registration_of(self, job: Job, scope: BackfillScope) -> Registration:
         instance = self._registry.find_instance(job.instance)

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 from msgspec import UNSET
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, Event, Invalid, NotFound
@@ -418,7 +419,7 @@ async def test_it_goes_on_after_a_restart_and_the_barrier_holds(
         assert (job.kind, job.done, job.error) == (JobKind.BACKFILL, 5, None)
 
 
-async def test_a_disk_that_refuses_delays_it(
+async def test_a_disk_that_refuses_delays_it_and_the_log_says_so_once(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
     hookgw_clock: MockClock,
@@ -427,23 +428,28 @@ async def test_a_disk_that_refuses_delays_it(
     await hookgw_gateway.gateway.instances.create("shop")
     missed = await emit(hookgw_gateway, 3)
     await hookgw_gateway.register(hookgw_receiver.url)
-    make, refused = hookgw_gateway.gateway.store.backfill_step, trio.Event()
+    make, refusals = hookgw_gateway.gateway.store.backfill_step, [trio.Event(), trio.Event()]
 
     async def refuse(*given: Any, **more: Any) -> JobStep:
-        if not refused.is_set():
-            refused.set()
-            raise StorageUnavailable("The disk is full.")
+        for refused in refusals:
+            if not refused.is_set():
+                refused.set()
+                raise StorageUnavailable("The disk is full.")
         return await make(*given, **more)
 
     monkeypatch.setattr(hookgw_gateway.gateway.store, "backfill_step", refuse)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(backfill, hookgw_gateway)
-        await refused.wait()
-        await trio.testing.wait_all_tasks_blocked()
-        hookgw_clock.jump(0.5)
-        await hookgw_receiver.wait_for(3)
+    with capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(backfill, hookgw_gateway)
+            for refused, wait in zip(refusals, (0.5, 1.0), strict=True):
+                await refused.wait()
+                await trio.testing.wait_all_tasks_blocked()
+                hookgw_clock.jump(wait)
+            await hookgw_receiver.wait_for(3)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == missed
+    told = [one for one in logs if one["event"] == "backfill waits for the disk"]
+    assert [(one["instance"], one["reason"]) for one in told] == [("shop", "The disk is full.")]
 
 
 async def test_it_waits_for_room_and_new_events_cannot_hold_it_up(

@@ -316,7 +316,7 @@ async def test_a_disk_that_refuses_at_once_starts_nothing(
     assert (await hookgw_gateway.gateway.deliveries.replay("shop", EVER)).done == 3
 
 
-async def test_a_disk_that_refuses_later_delays_it(
+async def test_a_disk_that_refuses_later_delays_it_and_the_log_says_so_once(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
     hookgw_clock: MockClock,
@@ -325,24 +325,29 @@ async def test_a_disk_that_refuses_later_delays_it(
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 3)
     await recover(hookgw_gateway, hookgw_receiver)
     steps = Steps(monkeypatch, hookgw_gateway)
-    refused = trio.Event()
+    refusals = [trio.Event(), trio.Event()]
 
     async def refuse(*given: Any, **more: Any) -> JobStep:
-        if steps.reached.is_set() and not refused.is_set():
-            refused.set()
-            raise StorageUnavailable("The disk is full.")
+        for refused in refusals:
+            if steps.reached.is_set() and not refused.is_set():
+                refused.set()
+                raise StorageUnavailable("The disk is full.")
         steps.go_on.set()
         return await steps.next_step(*given, **more)
 
     monkeypatch.setattr(hookgw_gateway.gateway.store, "replay_step", refuse)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(hookgw_gateway.gateway.deliveries.replay, "shop", EVER)
-        await refused.wait()
-        await trio.testing.wait_all_tasks_blocked()
-        hookgw_clock.jump(0.5)
-        await hookgw_receiver.wait_for(3)
+    with structlog.testing.capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hookgw_gateway.gateway.deliveries.replay, "shop", EVER)
+            for refused, wait in zip(refusals, (0.5, 1.0), strict=True):
+                await refused.wait()
+                await trio.testing.wait_all_tasks_blocked()
+                hookgw_clock.jump(wait)
+            await hookgw_receiver.wait_for(3)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == ids
+    told = [one for one in logs if one["event"] == "replay waits for the disk"]
+    assert [(one["instance"], one["reason"]) for one in told] == [("shop", "The disk is full.")]
 
 
 async def is_free(lock: AbstractAsyncContextManager[None]) -> bool:
