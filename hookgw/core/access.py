@@ -45,6 +45,13 @@ def check_reach(registry: Registry, principal: Principal, instance: str) -> None
         raise ForeignKey(OUT_OF_REACH)
 
 
+def check_reach_of_tags(principal: Principal, tags: Mapping[str, str]) -> None:
+    """Raise ``ForeignKey`` if no instance with some tags is within a caller's reach."""
+    for name, value in principal.reach.tags:
+        if tags.get(name, value) != value:
+            raise ForeignKey(OUT_OF_TAG(name=name, value=value))
+
+
 def check_global(principal: Principal) -> None:
     """Raise ``ForeignKey`` if a caller does not reach everything."""
     if not principal.is_global:
@@ -91,9 +98,7 @@ def tags_within(principal: Principal, asked: Mapping[str, str]) -> dict[str, str
     reach = dict(principal.reach.tags)
     if not asked.items() <= reach.items():
         check_right(principal, Right.OPERATE)
-    for name, value in reach.items():
-        if asked.get(name, value) != value:
-            raise ForeignKey(OUT_OF_TAG(name=name, value=value))
+    check_reach_of_tags(principal, asked)
     return {**asked, **reach}
 
 

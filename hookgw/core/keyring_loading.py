@@ -58,10 +58,13 @@ class GlobalKeys(Collaborator):
                 if former != key:
                     keyring.add_global(key)
 
-    def includes_lasting(self) -> bool:
-        """Return whether any key never expires. If all expire, the operator is locked out one day."""
+    def includes_lasting(self, besides: str = "") -> bool:
+        """Return whether any key never expires, ``besides`` one. If all expire, the operator is locked out
+        one day.
+        """
         return self.configured is not None or any(
-            key.expires_at is None and not key.is_limited for key in self.stored.values()
+            key.expires_at is None and not key.is_limited and name != besides
+            for name, key in self.stored.items()
         )
 
 

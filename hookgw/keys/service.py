@@ -11,20 +11,12 @@ import structlog
 
 from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
 from hookgw.concurrency.clock import Clock
-from hookgw.core.access import OUT_OF_TAG, check_reach
+from hookgw.core.access import check_reach, check_reach_of_tags
 from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.kernel.collaborator import Collaborator
-from hookgw.kernel.errors import (
-    Conflict,
-    Forbidden,
-    ForeignKey,
-    Invalid,
-    NotFound,
-    TooManyKeys,
-    Unauthorized,
-)
+from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, TooManyKeys, Unauthorized
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import (
@@ -268,10 +260,7 @@ class KeyService(Collaborator):
                     "key.last_of_instance",
                     "This is the last key of the instance: create another one first, or use the global key.",
                 )
-            lasts = self._global.configured is not None or any(
-                key.expires_at is None and not key.is_limited for key in remaining
-            )
-            if scope is None and not revoked.is_limited and not lasts:
+            if scope is None and not revoked.is_limited and not self._global.includes_lasting(besides=name):
                 raise Conflict.of(
                     "key.last_global",
                     "This is the last global key that never expires: create another one first.",
@@ -320,10 +309,8 @@ class KeyService(Collaborator):
         """
         asked, outer = EVERYTHING, maker.principal.reach
         if tags is not None:
+            check_reach_of_tags(maker.principal, tags)
             asked = Reach(tags=tuple(sorted(tags.items())))
-            for tag, value in outer.tags:
-                if tags.get(tag, value) != value:
-                    raise ForeignKey(OUT_OF_TAG(name=tag, value=value))
         if names is not None:
             for one in names:
                 check_reach(self._registry, maker.principal, one)
