@@ -103,7 +103,7 @@ def present_series(series: FigureSeries) -> responses.FigureSeries:
             for at, figures in series.points
         ],
         total=shown(responses.Figures, series.total, **_changed(series.total)),
-        oldestPending=write_time(series.oldest_pending),
+        oldest_pending=write_time(series.oldest_pending),
     )
 
 
@@ -111,7 +111,7 @@ def _changed(figures: Figures) -> dict[str, Any]:
     return {
         "receiver": _milliseconds(figures.receiver),
         "whole": _milliseconds(figures.whole),
-        "oldestPending": None if figures.oldest_pending is None else round(figures.oldest_pending, 3),
+        "oldest_pending": None if figures.oldest_pending is None else round(figures.oldest_pending, 3),
     }
 
 

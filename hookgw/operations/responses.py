@@ -330,7 +330,7 @@ class Percentiles(Struct, frozen=True):
     p99: float
 
 
-class Figures(Struct, frozen=True, kw_only=True):
+class Figures(Struct, frozen=True, kw_only=True, rename="camel"):
     """What became of events and deliveries in some time.
 
     Attributes:
@@ -341,7 +341,7 @@ class Figures(Struct, frozen=True, kw_only=True):
         failed: attempts that did not deliver, by the status of the response, or by their outcome without one.
         receiver: how long receivers took to respond; ``null`` without a response.
         whole: how long deliveries took, from acceptance to the response; ``null`` if nothing was delivered.
-        oldestPending: the age that the oldest pending delivery reached, in seconds, as looked at once a
+        oldest_pending: the age that the oldest pending delivery reached, in seconds, as looked at once a
             minute; ``null`` if nothing was pending then.
     """
 
@@ -352,10 +352,10 @@ class Figures(Struct, frozen=True, kw_only=True):
     failed: dict[str, int]
     receiver: Percentiles | None
     whole: Percentiles | None
-    oldestPending: float | None  # noqa: N815 - its name in JSON
+    oldest_pending: float | None
 
 
-class FigureStep(Figures, frozen=True, kw_only=True):
+class FigureStep(Figures, frozen=True, kw_only=True, rename="camel"):
     """The figures of one step.
 
     Attributes:
@@ -365,7 +365,7 @@ class FigureStep(Figures, frozen=True, kw_only=True):
     at: Time
 
 
-class FigureSeries(Struct, frozen=True, kw_only=True):
+class FigureSeries(Struct, frozen=True, kw_only=True, rename="camel"):
     """Figures over a span of time.
 
     Attributes:
@@ -375,7 +375,7 @@ class FigureSeries(Struct, frozen=True, kw_only=True):
         step: the length of a step in seconds.
         steps: the oldest first, without steps in which nothing happened and nothing was pending.
         total: of the whole span.
-        oldestPending: since when the oldest pending delivery is pending now; ``null`` if none is.
+        oldest_pending: since when the oldest pending delivery is pending now; ``null`` if none is.
     """
 
     span: str
@@ -384,4 +384,4 @@ class FigureSeries(Struct, frozen=True, kw_only=True):
     step: Count
     steps: list[FigureStep]
     total: Figures
-    oldestPending: Time | None  # noqa: N815 - its name in JSON
+    oldest_pending: Time | None
