@@ -99,7 +99,9 @@ async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagn
         among: only those of these instances; ``None`` for all.
     """
     overview = await gateway.views.overview(among, MOST_GROUPED)
-    groups = group_problems(overview.problems, {}, gateway.clock.wall())
+    # Those of the storage and of plugins follow, with other words.
+    of_instances = (one for one in overview.problems if one.instance)
+    groups = group_problems(of_instances, {}, gateway.clock.wall())
     checks = []
     for group in groups[:MOST_PROBLEMS]:
         problem, several = group.problems[0], len(group.problems)
