@@ -809,9 +809,18 @@ async def test_cancelling_leaves_no_connection(hookgw_receiver: Receiver) -> Non
 async def test_headers_of_a_registration_never_replace_the_signature(
     hookgw_receiver: Receiver, name: str
 ) -> None:
+    class Plugins(NoPlugins):
+        needed = NoPlugins.needed | {"hookgw_prepare"}
+
+        async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
+            request.headers["x-more"] = "1"
+
     registration = registration_for(hookgw_receiver.url, headers={name: "forged"})
     await send(registration)
-    hookgw_receiver.verify(hookgw_receiver.requests[0], registration.secrets[0].value)
+    await send(registration, hooks=Plugins())
+    assert [request.header("x-more") for request in hookgw_receiver.requests] == [None, "1"]
+    for request in hookgw_receiver.requests:
+        hookgw_receiver.verify(request, registration.secrets[0].value)
 
 
 async def test_secrets_that_the_receiver_repeats_are_not_kept(hookgw_receiver: Receiver) -> None:

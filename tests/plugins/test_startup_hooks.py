@@ -181,6 +181,13 @@ def test_kinds_have_the_name_of_their_plugin(hooks_of: HooksOf) -> None:
     ]
 
 
+def test_each_optional_plugin_with_a_conflict_is_switched_off(hooks_of: HooksOf) -> None:
+    simulators = {name: plugin(connectors=lambda: [FakeConnector("one")]) for name in ("a", "b", "c")}
+    hooks = hooks_of(optional=("b", "c"), **simulators)
+    assert [*hooks.connectors()] == ["one"]
+    assert [info.name for info in hooks.plugins() if info.enabled] == ["a"]
+
+
 def test_connectors_are_returned_by_name(hooks_of: HooksOf) -> None:
     one, two = FakeConnector("one"), FakeConnector("two")
     hooks = hooks_of(a=plugin(connectors=lambda: [one]), b=plugin(connectors=lambda: [two]))
