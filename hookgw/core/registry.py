@@ -195,7 +195,12 @@ class Registry(Collaborator):
         return self._of_instance.get(instance, {}).get(label)
 
     def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
-        """Return an instance's registration; raise ``NotFound`` if there is none of the label."""
+        """Return an instance's registration.
+
+        Raises:
+            NotFound: there is no such instance, or it has none of the label.
+        """
+        self.instance(instance)
         registration = self.find(instance, label)
         if registration is None:
             raise NotFound(NO_WEBHOOK(instance=instance, label=label[:128]))

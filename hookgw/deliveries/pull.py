@@ -169,7 +169,6 @@ class Pulls(Collaborator):
             NotFound: there is no such instance, or it has no such registration.
             Conflict: it is disabled, or its deliveries are posted to a URL.
         """
-        self._registry.instance(instance)
         registration = self._registry.get(instance, label)
         if not registration.enabled:
             raise Conflict.of(

@@ -123,7 +123,7 @@ class Backfills(Collaborator):
 
     async def backfill_missed(self, instance: str, label: str) -> Job:
         """Send what a registration has missed while it was disabled last; see :meth:`backfill`."""
-        registration = self._get(instance, label)
+        registration = self._registry.get(instance, label)
         scope = missed_scope(registration)
         if scope.since is None:
             raise Conflict.of(
@@ -136,9 +136,9 @@ class Backfills(Collaborator):
     @completes
     async def _begin(self, instance: str, label: str, asked: BackfillRequest) -> RunningJob:
         # At once: a step of the former one may hold the lock for long.
-        self._check_free(self._get(instance, label))
+        self._check_free(self._registry.get(instance, label))
         async with self._registry.changing_existing(instance) as found:
-            registration = self._get(instance, label)
+            registration = self._registry.get(instance, label)
             if not registration.enabled:
                 raise Conflict.of(
                     "backfill.webhook_disabled",
@@ -184,10 +184,6 @@ class Backfills(Collaborator):
                 done=former.done,
             )
 
-    def _get(self, instance: str, label: str) -> Registration:
-        self._registry.instance(instance)
-        return self._registry.get(instance, label)
-
     async def put_and_begin(
         self, registration: Registration, job: Job, *, due: bool, parking: Job | None
     ) -> RunningJob:
@@ -209,7 +205,7 @@ class Backfills(Collaborator):
             NotFound: there is no such instance or registration.
             Conflict: the registration is not being backfilled.
         """
-        registration = self._get(instance, label)
+        registration = self._registry.get(instance, label)
         async with instance_turn(self._jobs, self._registry, instance):
             running = self._jobs.running_backfill(registration.id)
             if running is None or not running.job.is_running:

@@ -124,7 +124,7 @@ class WebhookRoutes(RouteGroup):
         making its pending deliveries dead letters. With `backfill`, a registration that this call enables
         first gets what it has missed while it was disabled; the status is 202 while a job still sends that.
         """
-        old = self._get(instance, label)  # 404 comes before any error of the body
+        old = self._gateway.registrations.get(instance, label)  # 404 comes before any error of the body
 
         def parse(body: Any) -> tuple[RegistrationChange, list[str], bool]:
             rest, backfill = take_backfill(body)
@@ -137,7 +137,7 @@ class WebhookRoutes(RouteGroup):
         change, warnings, backfill = await read_parsed(self._limit, parse)
         if backfill:
             check_right(current_principal(), Right.REPLAY)
-        old = self._get(instance, label)
+        old = self._gateway.registrations.get(instance, label)
         change = unmask_change(change, old, self._gateway.hooks.secret_options)
         change = keep_every_kind(change, old, self._gateway.catalog)
         stored = await self._gateway.registrations.update(instance, label, change, backfill=backfill)
@@ -160,7 +160,7 @@ class WebhookRoutes(RouteGroup):
     @describes(_TAG, Right.WEBHOOKS, {200: common.Done, 202: common.Started})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration; pending deliveries become dead letters."""
-        self._get(instance, label)  # 404 comes before any error of the body
+        self._gateway.registrations.get(instance, label)  # 404 comes before any error of the body
         refuse_fields(await read_optional_json(self._limit), "a deletion")
         job = await self._gateway.registrations.delete(instance, label)
         if job.is_running:
@@ -174,13 +174,13 @@ class WebhookRoutes(RouteGroup):
 
         With signatures `v1a` it is the public key; hookgw never shows the private key.
         """
-        return json_response(present_secret(self._get(instance, label)))
+        return json_response(present_secret(self._gateway.registrations.get(instance, label)))
 
     @labelled("GET", "/webhook/publicKey/<instance>")
     @describes(_TAG, Right.READ, {200: responses.PublicKey}, errors=(409,))
     async def public_key(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Return the newest public key of a registration with signatures `v1a`."""
-        newest = self._get(instance, label).secrets[0]
+        newest = self._gateway.registrations.get(instance, label).secrets[0]
         if newest.signature is not Signature.V1A:
             raise Conflict.of(
                 "webhook.no_public_key",
@@ -192,7 +192,7 @@ class WebhookRoutes(RouteGroup):
     @describes(_TAG, Right.WEBHOOKS, {200: responses.Secret}, body=_ROTATE_BODY)
     async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Create a new signing secret; the old secret keeps signing beside it for a grace period."""
-        self._get(instance, label)  # 404 comes before any error of the body
+        self._gateway.registrations.get(instance, label)  # 404 comes before any error of the body
         grace = parse_grace(await read_optional_json(self._limit))
         return json_response(
             present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
@@ -202,7 +202,7 @@ class WebhookRoutes(RouteGroup):
     @describes(_TAG, Right.WEBHOOKS, {200: lane_responses.Attempt}, body=_TEST_BODY, errors=(409,))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send an event now, outside the lane: an example, or `event` and `data` of the body."""
-        self._get(instance, label)
+        self._gateway.registrations.get(instance, label)
         kind, data = parse_test(await read_optional_json(self._limit), self._gateway.catalog)
         attempt = await self._gateway.registrations.test(instance, label, kind=kind, data_json=data)
         return json_response(present_attempt(attempt))
@@ -211,7 +211,7 @@ class WebhookRoutes(RouteGroup):
     @describes(_TAG, Right.WEBHOOKS, {200: responses.Registration}, errors=(409,))
     async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Let the registration's deliveries wait, in order, until it is resumed."""
-        self._get(instance, label)
+        self._gateway.registrations.get(instance, label)
         refuse_fields(await read_optional_json(self._limit), "a pause")
         return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
 
@@ -219,7 +219,7 @@ class WebhookRoutes(RouteGroup):
     @describes(_TAG, Right.WEBHOOKS, {200: list[lane_responses.Lane]}, errors=(409,))
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
-        self._get(instance, label)
+        self._gateway.registrations.get(instance, label)
         refuse_fields(await read_optional_json(self._limit), "a resume")
         lanes = await self._gateway.registrations.resume(instance, label)
         now = self._gateway.clock.steady()
@@ -241,7 +241,8 @@ class WebhookRoutes(RouteGroup):
         backfill continues even if the client disconnects. If it takes more than 2 s, the response has its
         job. The status is 200 with `dryRun`, which only counts the events.
         """
-        registration = self._get(instance, label)  # 404 comes before any error of the body
+        # 404 comes before any error of the body.
+        registration = self._gateway.registrations.get(instance, label)
         catalog, now = self._gateway.catalog, self._gateway.clock.steady()
         asked = await read_parsed(self._limit, lambda body: parse_backfill(body, catalog, now=now))
         if asked.filter:  # counts tell what is in the data
@@ -257,7 +258,7 @@ class WebhookRoutes(RouteGroup):
     @describes(_TAG, Right.REPLAY, {200: responses.Backfilled}, errors=(409,))
     async def cancel_backfill(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's backfill: what it has made so far is sent, and then what is newer."""
-        self._get(instance, label)
+        self._gateway.registrations.get(instance, label)
         refuse_fields(await read_optional_json(self._limit), "the end of a backfill")
         return json_response(_backfilled(await self._gateway.backfills.cancel(instance, label)))
 
@@ -290,10 +291,6 @@ class WebhookRoutes(RouteGroup):
         last = found[len(shown) - 1] if len(shown) < len(found) else None
         cursor = None if last is None else make_cursor((last.instance, last.label))
         return json_response(responses.RegistrationPage(shown, cursor))
-
-    def _get(self, instance: str, label: str) -> Registration:
-        self._gateway.instances.get(instance)
-        return self._gateway.registrations.get(instance, label)
 
     def _shown(self, instance: str, label: str) -> dict[str, object]:
         """Return the fields that ``find`` shows and ``set`` cannot change; of a new registration, their

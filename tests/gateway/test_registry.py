@@ -71,6 +71,8 @@ async def test_what_is_removed_is_gone(tmp_path: Path) -> None:
         assert registry.wanting("shop", "CALL") == []
         with pytest.raises(NotFound, match="'shop' does not exist"):
             registry.instance("shop")
+        with pytest.raises(NotFound, match="'shop' does not exist"):
+            registry.get("shop")
     async with opened(tmp_path) as (registry, _):
         assert registry.instances() == []
         assert registry.of_instance("shop") == []

@@ -120,6 +120,13 @@ async def test_a_label_without_its_instance_says_what_is_missing(client: httpx.A
     assert "name the instance" in response.text
 
 
+async def test_a_label_of_an_unknown_instance_says_that_there_is_no_such_instance(
+    client: httpx.AsyncClient,
+) -> None:
+    response = await client.get("/figures/find/nobody?webhook=default")
+    assert "The instance 'nobody' does not exist." in response.text
+
+
 async def test_sparklines_have_every_part(client: httpx.AsyncClient, gateway: Gateway) -> None:
     await client.post("/webhook/set/shop", json={"url": "https://receiver.example/", "enabled": False})
     found = await gateway.figures.sparklines(["reg_x"])
