@@ -68,12 +68,10 @@ class ConnectsInstances(Protocol):
     def find(self, name: str, /) -> Instance | None: ...
 
 
-class Holds(Protocol):
-    def __call__(self, instance: str, /) -> bool: ...
-
-
 class Repairs:
-    def __init__(self, webhooks: ChangesWebhooks, instances: ConnectsInstances, holds: Holds) -> None:
+    def __init__(
+        self, webhooks: ChangesWebhooks, instances: ConnectsInstances, holds: Callable[[str], bool]
+    ) -> None:
         self._webhooks = webhooks
         self._instances = instances
         self._holds = holds

@@ -149,10 +149,7 @@ class RegistrationService(Collaborator):
         if stored is None:
             instance_id = None if found is None else found.id
             stored, running = await self._store(instance, instance_id, label, change, declared_by, check)
-        job = None if running is None else await self._jobs.wait(running)
-        warnings = await self.warnings(stored) if looks_up else []
-        running_job = job if job and job.is_running else None
-        return StoredRegistration(stored, warnings, running_job, missed)
+        return await self._result(stored, running, missed, looks_up=looks_up)
 
     async def update(
         self,
@@ -178,10 +175,14 @@ class RegistrationService(Collaborator):
         instance_id = self._registry.instance(instance).id
         missed = await self._missed(instance, label, change)
         stored, running = await self._update(instance, instance_id, label, change, backfill=backfill)
+        return await self._result(stored, running, missed, looks_up=looks_up)
+
+    async def _result(
+        self, stored: Registration, running: RunningJob | None, missed: Found | None, *, looks_up: bool
+    ) -> StoredRegistration:
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self.warnings(stored) if looks_up else []
-        running_job = job if job and job.is_running else None
-        return StoredRegistration(stored, warnings, running_job, missed)
+        return StoredRegistration(stored, warnings, job if job and job.is_running else None, missed)
 
     async def _missed(self, instance: str, label: str, change: RegistrationChange) -> Found | None:
         """Return what a registration has missed that a change enables; ``None`` for another change."""
