@@ -161,8 +161,8 @@ class Metrics:
     def dead(self, count: int = 1) -> None:
         self._dead += count
 
-    def dropped(self, count: int = 1) -> None:
-        self._dropped += count
+    def dropped(self) -> None:
+        self._dropped += 1
 
     def deliveries(self) -> int:
         """Return the number of delivered deliveries."""

@@ -54,7 +54,7 @@ class Fetches:
         began: the start of this process, in seconds since the epoch: nothing is known of before.
     """
 
-    def __init__(self, began: float = 0.0) -> None:
+    def __init__(self, began: float) -> None:
         self.began = began
         self._of: dict[str, Fetched] = {}
         self._bells: dict[str, trio.Event] = {}

@@ -923,9 +923,8 @@ class Lane:
                     if (heard := self._settle(delivery, plan, result, body)) is not None:
                         await heard
                 return
-            history = services.history
-            if self._memory.hangs is None and history and result.attempt.outcome is Outcome.UNANSWERED:
-                self._memory.hangs = await died_unanswered(history, delivery)
+            if self._memory.hangs is None and result.attempt.outcome is Outcome.UNANSWERED:
+                self._memory.hangs = await died_unanswered(services.history, delivery)
             if result.late is not None:
                 self._late = LateResponse(pools, transport, delivery.seq, plan, result.late)
             if (heard := self._settle(delivery, plan, result, body)) is not None:

@@ -748,9 +748,9 @@ class PulledLane:
         """Note one attempt of the first delivery of a lease whose time is over, and return all of them."""
         await let_arrive(self._services.clock.steady() - lease.ends_at)
         async with self.lock:
-            history, first = self._services.history, lease.leased[0] if lease.leased else None
-            if first is not None and self._memory.hangs is None and history is not None:
-                self._memory.hangs = await died_unanswered(history, first.delivery)
+            first = lease.leased[0] if lease.leased else None
+            if first is not None and self._memory.hangs is None:
+                self._memory.hangs = await died_unanswered(self._services.history, first.delivery)
             # An acknowledgement may have come meanwhile.
             now = self._services.clock.steady()
             if first is None or self._lease is not lease or lease.ends_at > now or first not in lease.leased:

@@ -68,7 +68,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         registration: returns a registration as it is now, by id; ``None`` if there is none.
-        history: has the finished deliveries; ``None`` if earlier attempts do not matter.
+        history: has the finished deliveries.
         memory: the bytes that lanes may have in memory.
         loop_load: what the event loop has to do; lanes say when they have an attempt in flight.
         may_send: returns whether this node may make an attempt now.
@@ -77,6 +77,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     outbox: Outbox
+    history: History
     registration: Callable[[str], Registration | None]
     sender: DeliverySender
     pools: ConnectionPools
@@ -87,11 +88,10 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     may_send: Callable[[], bool]
     is_shared: bool
     steps: LightSteps
-    history: History | None = None
+    tag_rates: TagRates
+    fetches: Fetches
+    loop_load: LoopLoad
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
-    tag_rates: TagRates = msgspec.field(default_factory=TagRates)
-    fetches: Fetches = msgspec.field(default_factory=Fetches)
-    loop_load: LoopLoad = msgspec.field(default_factory=LoopLoad)
 
 
 class DeliveryPlan(msgspec.Struct, frozen=True):

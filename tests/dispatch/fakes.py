@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import msgspec
 import trio
@@ -393,6 +393,13 @@ class FakeSender(DeliverySender):
         return [round(request.at - self.requests[0].at, 3) for request in self.requests]
 
 
+class FakeHistory:
+    """Cannot be read: a lane knows of no delivery before its own."""
+
+    async def list_deliveries(self, _query: object) -> NoReturn:
+        raise StorageUnavailable("There is no history here.")
+
+
 class FakeMonitor:
     """Writes down what lanes report. A registration that is gone is removed.
 
@@ -476,6 +483,7 @@ class World:
         return LaneServices(
             steps=self._steps,
             outbox=self.outbox,
+            history=cast("Any", FakeHistory()),
             registration=self.registrations.get,
             sender=self.sender,
             pools=self.pools,

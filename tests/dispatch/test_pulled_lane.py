@@ -292,7 +292,7 @@ async def test_a_lane_that_has_ended_gives_nothing_away(autojump_clock: MockCloc
 
 
 async def test_a_bell_lasts_as_long_as_somebody_waits() -> None:
-    fetches = Fetches()
+    fetches = Fetches(0.0)
     with fetches.waiting("reg_1"):
         with fetches.waiting("reg_1"):
             bell = fetches.bell("reg_1")

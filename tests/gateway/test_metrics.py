@@ -115,7 +115,8 @@ def test_deliveries_are_counted_by_state(metrics: Metrics) -> None:
     metrics.delivered(0.003)
     metrics.dead()
     metrics.dead(4)
-    metrics.dropped(2)
+    metrics.dropped()
+    metrics.dropped()
     assert value(metrics, "hookgw_deliveries_total", state="delivered") == 1
     assert value(metrics, "hookgw_deliveries_total", state="dead") == 5
     assert value(metrics, "hookgw_deliveries_total", state="dropped") == 2
