@@ -323,6 +323,13 @@ async def test_a_disk_that_refuses_is_found(
         assert (await checks_of(tenant))["storage"]["found"] == "Events are refused: the storage fails."
 
 
+async def test_what_the_whole_gateway_lacks_is_told_once(gateway: Gateway, client: httpx.AsyncClient) -> None:
+    gateway.restarts.failed(PluginFailed("alerts", "hookgw_background", "no such file"), 1.0)
+    gateway.disk.shortage = "The disk is full."
+    checks = (await client.get("/diagnosis")).json()["checks"]
+    assert [one["check"] for one in checks] == ["plugin", "storage"]
+
+
 async def test_a_receiver_of_many_webhooks_is_one_problem(
     client: httpx.AsyncClient, hookgw_receiver: Receiver
 ) -> None:
