@@ -211,7 +211,7 @@ async def test_types_are_no_constructors_of_others(document: dict[str, Any]) -> 
 async def test_routes_of_plugins_get_names_of_their_own(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add(app: Routing, _: Gateway) -> None:
+    def add(app: Routing, _: Gateway, _contains: object) -> None:
         @app.get("/report/<instance>")
         @app.get("/report/<instance>/<day>")
         @app.post("/report/<instance>")

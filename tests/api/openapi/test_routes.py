@@ -227,7 +227,7 @@ class Pong(msgspec.Struct):
 async def test_the_document_has_the_routes_of_plugins(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add(app: Routing, _: Gateway) -> None:
+    def add(app: Routing, _: Gateway, _contains: object) -> None:
         @app.post("/public/ping/<int:number>")
         @describes("Ping", {200: Pong}, errors=(409,))
         async def ping(number: int) -> str:
