@@ -65,7 +65,7 @@ class Route(NamedTuple):
 class RoutesOfAPlugin:
     """Routes that a plugin adds, well protected and not."""
 
-    def routes(self, app: QuartTrio, gateway: Gateway) -> None:
+    def routes(self, app: QuartTrio, gateway: Gateway, _contains: object) -> None:
         @app.get("/public/hello")
         async def hello() -> str:
             return "hello"

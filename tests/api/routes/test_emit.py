@@ -219,7 +219,7 @@ class Hook:
         self._where = where
         self.heard = 0
 
-    def routes(self, app: Routing, gateway: Gateway) -> None:
+    def routes(self, app: Routing, gateway: Gateway, _contains: object) -> None:
         getattr(app, self._where)(self.hear)
 
     async def hear(self, *given: Any) -> Any:
@@ -255,7 +255,7 @@ async def test_request_hooks_of_plugins_see_emits(
 async def test_a_plugins_route_may_be_more_exact_than_a_kind(
     gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def routes(app: Routing, gateway: Gateway) -> None:
+    def routes(app: Routing, gateway: Gateway, _contains: object) -> None:
         app.add_url_rule("/event/emit/<instance>/crm", "crm", lambda instance: "taken", methods=["POST"])
 
     await gateway.instances.create("loja1")
