@@ -88,6 +88,23 @@ class TestWithOrigins:
         assert response.headers[ALLOWED] == "http://[::1]:99"
         assert (await client.get("/hooks/healthz")).headers["vary"] == "origin"
 
+    async def test_pages_may_call_every_route_and_read_every_header_of_its_responses(
+        self, client: httpx.AsyncClient
+    ) -> None:
+        document = (await client.get("/hooks/openapi.json")).json()
+        operations = [(method, one) for path in document["paths"].values() for method, one in path.items()]
+        answers = [answer for _, one in operations for answer in one["responses"].values()]
+        answers += document["components"]["responses"].values()
+        cross_origin = CrossOrigin([PAGE])
+        headers = [(name.encode(), value.encode()) for name, value in preflight().items()]
+        scope = {"method": "OPTIONS", "headers": headers}
+        lines = dict(cross_origin.preflight(scope) or ())
+        allowed = lines[b"access-control-allow-methods"].decode().split(", ")
+        assert {method.upper() for method, _ in operations} | {"HEAD"} == set(allowed)
+        exposed = dict(cross_origin.lines(scope))[b"access-control-expose-headers"].decode().split(", ")
+        named = {name for answer in answers for name in answer.get("headers", ())}
+        assert named - {"www-authenticate"} == set(exposed)  # that of a 401 says only what the docs say
+
     async def test_options_that_are_no_preflight_need_a_key(self, client: httpx.AsyncClient) -> None:
         del client.headers["apikey"]
         response = await client.options("/hooks/event/kinds", headers={"origin": PAGE})
