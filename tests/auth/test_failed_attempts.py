@@ -164,5 +164,7 @@ def test_nodes_of_a_fleet_divide_the_limit(attempts: Attempts) -> None:
     attempts.fail(times=LIMIT - 2)
     assert attempts.refuses()
     attempts.divide(100)
-    attempts.fail("192.0.2.3")
+    with capture_logs() as logs:
+        attempts.fail("192.0.2.3")
     assert attempts.refuses(address="192.0.2.3")
+    assert [log["source"] for log in logs] == ["192.0.2.3"]
