@@ -122,6 +122,23 @@ async def test_slacks_challenge_is_answered_if_it_is_signed(webhook: ContainedCo
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "event_callback", "challenge": "3eZbrw1a"},
+        {"type": "url_verification"},
+        {"type": "url_verification", "challenge": 5},
+        ["url_verification"],
+    ],
+)
+async def test_an_event_of_slack_that_looks_like_its_challenge_is_an_event(
+    webhook: ContainedConnector, body: Any
+) -> None:
+    session = session_of("slack", kind="CALL")
+    answer = await webhook.ingest(session, signed("slack", body))
+    assert (answer.status, answer.body, len(session.events)) == (200, b"", 1)
+
+
+@pytest.mark.parametrize(
     ("body", "status", "answer", "events"),
     [
         ({"type": 1, "id": "1", "token": "x"}, 200, b'{"type":1}', 0),
@@ -129,7 +146,7 @@ async def test_slacks_challenge_is_answered_if_it_is_signed(webhook: ContainedCo
         ({"type": 1, "version": 1, "event": {"type": "APPLICATION_AUTHORIZED"}}, 204, b"", 1),
         ({"type": 2, "id": "1", "token": "x", "data": {"name": "ping"}}, 202, b"", 1),
         ({"type": True}, 204, b"", 1),
-        ([1], 204, b"", 1),
+        (["token"], 204, b"", 1),
     ],
 )
 async def test_discords_pings_are_answered_if_they_are_signed(
@@ -140,6 +157,7 @@ async def test_discords_pings_are_answered_if_they_are_signed(
         await webhook.ingest(session, with_headers(request, x_signature_ed25519="0" * 128))
     given = await webhook.ingest(session, request)
     assert (given.status, given.body, len(session.events)) == (status, answer, events)
+    assert not answer or given.content_type == "application/json"
 
 
 @pytest.mark.parametrize(
