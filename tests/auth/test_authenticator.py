@@ -102,6 +102,20 @@ def test_the_rate_of_a_key() -> None:
     assert door.authenticate("shop-key", None) is not None
 
 
+def test_nodes_of_a_fleet_divide_both_limits() -> None:
+    door = Door(rate=2, attempts=2)
+    door.divide(2)
+    door.authenticate("wrong", HERE)
+    with pytest.raises(TooManyRequests, match="Too many wrong keys"):
+        door.authenticate("wrong", HERE)
+    assert all(door.authenticate("shop-key", None) for _ in range(2))
+    with pytest.raises(TooManyRequests, match="This key makes too many requests"):
+        door.authenticate("shop-key", None)
+    without = Door()
+    without.divide(2)
+    assert without.authenticate("shop-key", HERE) is not None
+
+
 def test_keys_made_with_a_key_share_its_rate() -> None:
     door = Door(rate=2)
     made = Key(name="more", hash=door.ring.hash("more"), origin="default")
