@@ -95,6 +95,20 @@ async def test_the_name_of_an_expired_key_is_free(gateway: Gateway, hookgw_clock
     assert names(gateway, "shop") == ["default", "crm"]
 
 
+@pytest.mark.parametrize("scope", ["shop", None])
+async def test_the_value_of_an_expired_key_is_free(
+    scope: str | None, gateway: Gateway, hookgw_clock: MockClock
+) -> None:
+    create, ops, value = gateway.keys.create, everything(gateway), "a-value-of-somebody"
+    life = gateway.clock.steady() + DAY
+    await create(scope, "crm", maker=ops, value=value, expires_at=life)
+    with pytest.raises(Forbidden, match="This value cannot be used"):
+        await create(scope, "other", maker=ops, value=value)
+    hookgw_clock.jump(DAY)
+    await create(scope, "other", maker=ops, value=value)
+    assert holder(gateway, value).key.name == "other"
+
+
 async def test_changes_outlive_a_restart(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.instances.create("shop")
