@@ -177,7 +177,8 @@ class Replays(Collaborator):
             # Before the first step, nothing is replayed: the caller may ask again.
             step = await (retry_until_readable(make, refused) if running.is_stored else make())
             if step is None:
-                await trio.sleep(ROOM_WAIT)
+                if not running.orders:
+                    await trio.sleep(ROOM_WAIT)
                 continue
             running.job = running.job.advanced(step.count, step.cursor)
             if step.cursor is None:
@@ -185,7 +186,9 @@ class Replays(Collaborator):
             running.stored.set()
 
     async def _make_some(self, running: RunningJob) -> JobStep | None:
-        """Send some deliveries again; ``None`` if there is no room."""
+        """Send some deliveries again; ``None`` if there is no room, or something is asked of the replay."""
+        if running.orders:  # obeyed first, also while the disk refuses
+            return None
         job, instance, selection = running.job, running.job.instance, running.job.selection
         # A registration that changes between two steps is seen by the next one. Within a step none may
         # change: its deliveries would go to lanes that it no longer has.

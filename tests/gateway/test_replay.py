@@ -16,7 +16,7 @@ from hookgw.core import jobs
 from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.public.kernel import StorageUnavailable
-from tests.public.records import NO_INSTANCE, DeliverySelection, JobKind
+from tests.public.records import NO_INSTANCE, DeliverySelection, JobKind, JobOrder
 from tests.public.store import AuditQuery, JobStep
 from tests.support.kit import states_in_order as states
 from tests.support.waits import FIRST_WAIT
@@ -348,6 +348,38 @@ async def test_a_disk_that_refuses_later_delays_it_and_the_log_says_so_once(
     assert hookgw_receiver.ids == ids
     told = [one for one in logs if one["event"] == "replay waits for the disk"]
     assert [(one["instance"], one["reason"]) for one in told] == [("shop", "The disk is full.")]
+
+
+async def test_a_replay_that_waits_for_the_disk_can_be_cancelled(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full disk takes the note that it is cancelled, and what is sent again may be what fills it."""
+    await dead_letters(hookgw_gateway, hookgw_receiver, 3)
+    await recover(hookgw_gateway, hookgw_receiver)
+    made = Steps(monkeypatch, hookgw_gateway)
+    gateway, refused = hookgw_gateway.gateway, trio.Event()
+
+    async def refuse(*given: Any, **more: Any) -> JobStep:
+        if made.reached.is_set() and not refused.is_set():
+            refused.set()
+            raise StorageUnavailable("The disk is full.")
+        made.go_on.set()
+        return await made.next_step(*given, **more)
+
+    monkeypatch.setattr(gateway.store, "replay_step", refuse)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
+        await refused.wait()
+        (job,) = gateway.jobs.unfinished()
+        ordered = gateway.jobs.running_here(job.id)
+        assert ordered is not None
+        ordered.order(JobOrder.CANCEL)
+        await trio.testing.wait_all_tasks_blocked()
+        hookgw_clock.jump(0.5)
+    assert (ordered.job.is_cancelled, ordered.job.done) == (True, 2)
 
 
 async def is_free(lock: AbstractAsyncContextManager[None]) -> bool:
