@@ -207,7 +207,7 @@ class KeyService(Collaborator):
                     "The key would have expired already: it is {now} now.",
                     now=rfc3339(now),
                 )
-            _check_lifetime(made, maker.key, "cannot create a key")
+            _check_lifetime(made, maker.key)
             if not maker.principal.covers(made.principal(scope)):
                 raise Forbidden(_more_than(maker.principal, made.principal(scope)))
             # First: the value of an expired key may come again.
@@ -252,7 +252,7 @@ class KeyService(Collaborator):
             (revoked,) = (key for key in stored if key.name == name)
             if not _is_under(revoked, scope, by):
                 raise NotFound(_NO_KEY(name=name))  # it may be another tenant's
-            _check_lifetime(revoked, by.key, "cannot revoke a key")
+            _check_lifetime(revoked, by.key)
             now = self._clock.steady()
             is_own = by.principal.instance is not None
             if is_own and all(key.is_expired(now) for key in remaining):
@@ -357,13 +357,12 @@ def _more_than(maker: Principal, made: Principal) -> Sentence:
     )
 
 
-def _check_lifetime(key: Key, callers: Key, what: str) -> None:
+def _check_lifetime(key: Key, callers: Key) -> None:
     # A key that expires must not be a way to keep access, or to take it away, for longer than itself.
     if key.outlives(callers):
         assert callers.expires_at is not None  # noqa: S101 -- nothing outlives a key that never expires
         raise Forbidden.of(
             "key.outlives",
-            "This key expires at {expires_at}: it {what} that outlives it.",
+            "This key expires at {expires_at}: it can neither create nor revoke a key that outlives it.",
             expires_at=rfc3339(callers.expires_at),
-            what=what,
         )

@@ -5,6 +5,7 @@ If a test fails, run ``nox -s texts``, and translate what it prints.
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -12,10 +13,13 @@ from babel.messages import Catalog, Message
 
 from tests.public.kernel import LANGUAGES, in_language, ngettext
 from tests.public.locale import catalogue, sources
+from tests.public.records import retold
 from tests.support import texts
 
 languages = pytest.mark.parametrize("language", texts.translated_languages())
 _PLACEHOLDER = re.compile(r"\{(\w+)(?:![rs])?(?::[^{}]*)?\}", re.ASCII)
+_PASS_A_PHRASE_ON = ("as_object", "check_name", "json_of", "refuse_unknown", "resolve")
+"""Functions with an argument that a sentence has in it."""
 _TAG = re.compile(r"</?[a-z][^<>]*>")
 
 
@@ -58,6 +62,39 @@ def test_no_marked_text_is_inside_an_f_string() -> None:
 @languages
 def test_each_text_is_translated(language: str) -> None:
     assert texts.untranslated(_kept(language)) == []
+
+
+def _alternatives(value: ast.expr) -> Iterator[str]:
+    """Yield the texts that an expression may be, without those that it calls something with."""
+    match value:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                yield from _alternatives(part)
+        case ast.IfExp(body=one, orelse=other):
+            yield from _alternatives(one)
+            yield from _alternatives(other)
+
+
+@languages
+def test_a_phrase_that_fills_a_sentence_is_translated(language: str) -> None:
+    """Else a translated sentence has English words in it."""
+    phrases = {
+        text
+        for folder in ("hookgw", "plugins")
+        for file in (texts.ROOT / folder).rglob("*.py")
+        for call in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(call, ast.Call)
+        for name in [getattr(call.func, "id", getattr(call.func, "attr", ""))]
+        if name in ("of", "Sentence", *_PASS_A_PHRASE_ON) or name.isupper()
+        for given in [one.value for one in call.keywords] + (call.args if name in _PASS_A_PHRASE_ON else [])
+        for text in _alternatives(given)
+        if re.search("[A-Za-z] [A-Za-z]", text)
+    }
+    assert "The body" in phrases
+    with in_language(language):
+        assert {one for one in phrases if retold(one, language) == one} == set()
 
 
 @languages
