@@ -171,7 +171,9 @@ async def test_unknown_instances(scope: str, gateway: Gateway) -> None:
 @pytest.mark.parametrize("scope", ["shop", None])
 async def test_a_key_makes_none_that_outlives_it(scope: str | None, gateway: Gateway) -> None:
     maker = await make(gateway, scope, "for-a-day", GatewayKit.key, life=DAY)
-    with pytest.raises(Forbidden, match=r"expires at .*: it can neither create nor revoke a key that outlives it"):
+    with pytest.raises(
+        Forbidden, match=r"expires at .*: it can neither create nor revoke a key that outlives it"
+    ):
         await make(gateway, "shop", "longer", maker, life=DAY + 1)
     same = holder(gateway, await make(gateway, "shop", "same", maker, life=DAY))
     left_out = holder(gateway, await make(gateway, "shop", "left-out", maker))
