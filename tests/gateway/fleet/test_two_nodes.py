@@ -95,9 +95,10 @@ def settings_of(postgres: PostgresServer, schema: str, name: str, port: int | No
     fleet: dict[str, Any] = {"node": name}
     if port is not None:
         fleet |= {"url": f"http://127.0.0.1:{port}", "secret": "a secret of the tests"}
+    server = {"bind": [f"127.0.0.1:{port or free_port()}"], **more.pop("server", {})}
     return msgspec.convert(
         {
-            "server": {"bind": [f"127.0.0.1:{port or free_port()}"]},
+            "server": server,
             "auth": {"global_key": KEY},
             "storage": {"engine": "postgresql", "url": postgres.url(), "schema": schema},
             "delivery": {"allow_networks": ["127.0.0.0/8"]},
@@ -216,7 +217,7 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
             assert other.gateway.fleet.is_whole
             assert (await other.call("GET", "/readyz"))["shards"] == {"a": 128, "b": 128}
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(other.gateway.fleet, "_has_begun", False)  # as at the start
+                patch.setattr(other.gateway.fleet, "has_begun", lambda: False)  # as at the start
                 answer = await other.call("GET", "/readyz", status=503)
             assert "first shards" in answer["response"]["message"][0]
         metrics = await a.http.get(a.url + "/metrics", headers={"apikey": KEY})
