@@ -9,7 +9,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, HookgwError, LaneState, NotFound
-from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
+from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.gateway.test_pending import KIND, emit
 from tests.public.fleet import Gathered
 from tests.public.kernel import Forbidden, LaneElsewhere, StorageUnavailable, parse_rate
@@ -253,7 +253,13 @@ async def test_a_lane_that_waits_for_a_connection(tmp_path: Path, hookgw_receive
 async def test_deliveries_that_move_to_other_lanes_stay_cancelled(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
+    async def wait(_: Received) -> Answer:
+        await may_answer.wait()
+        return answer()
+
+    may_answer = trio.Event()
     hookgw_receiver.will(hang())
+    hookgw_receiver.default = wait  # else the last one may be delivered before it is cancelled
     await hookgw_gateway.register(hookgw_receiver.url)
     ids = await emit(hookgw_gateway, 6)
     await hookgw_receiver.wait_for(1)
@@ -261,9 +267,14 @@ async def test_deliveries_that_move_to_other_lanes_stay_cancelled(
         nursery.start_soon(skip, hookgw_gateway, ids[0])
         nursery.start_soon(skip, hookgw_gateway, ids[3])
         await hookgw_gateway.register(hookgw_receiver.url, ordering=Ordering.CHAT, concurrency=3)
-        nursery.start_soon(skip, hookgw_gateway, ids[4])
+        await skip(hookgw_gateway, ids[4])
+        may_answer.set()
     await hookgw_gateway.settled()
-    assert sorted(hookgw_receiver.ids[1:]) == [ids[1], ids[2], ids[5]]  # type: ignore[type-var]
+    found = {id_: (await report(hookgw_gateway, id_)).summary.state for id_ in ids}
+    cancelled = {ids[0], ids[3], ids[4]}
+    assert found == {id_: DEAD if id_ in cancelled else DELIVERED for id_ in ids}
+    sent = [str(id_) for id_ in hookgw_receiver.ids if id_ not in cancelled]
+    assert sorted(sent) == [ids[1], ids[2], ids[5]]
 
 
 async def test_what_is_refused(tmp_path: Path, hookgw_receiver: Receiver) -> None:
