@@ -24,7 +24,7 @@ from hookgw.operations.responses import Check, CheckName, CheckState, Diagnosis
 from hookgw.operations.views import MOST_GROUPED
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome
-from hookgw.records.problems import group_problems
+from hookgw.records.problems import ProblemKind, group_problems, held_back
 from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.store import DeliveryQuery
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 EXAMINE_WITHIN = 15.0
 """Seconds for connecting to all receivers of an instance."""
 EXPIRES_SOON = 14 * DAY
+_END_TRANSACTION = "End that transaction: SELECT pg_terminate_backend(PID), or ROLLBACK PREPARED 'NAME'."
+_TELL = "Tell the operator."
 MOST_PROBLEMS = 50
 MOST_DEAD = 100
 
@@ -84,7 +86,8 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
         checks.append(_webhook(gateway, registration))
         if registration.enabled:
             reach = reaches.get(registration.id)
-            checks += _lane(gateway, registration, lanes[registration.id], reach)
+            advice = "See which one: hookgw doctor" if is_operator else _TELL
+            checks += _lane(gateway, registration, lanes[registration.id], reach, advice)
             if is_http(registration.url):
                 checks += _reach(gateway, registration, reach)
     checks.append(await _dead_letters(gateway, name))
@@ -99,7 +102,7 @@ async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagn
         among: only those of these instances; ``None`` for all.
     """
     overview = await gateway.views.overview(among, MOST_GROUPED)
-    # Those of the storage and of plugins follow, with other words.
+    # Those of the storage and of plugins follow.
     of_instances = (one for one in overview.problems if one.instance)
     groups = group_problems(of_instances, {}, gateway.clock.wall())
     checks = []
@@ -118,6 +121,16 @@ async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagn
         checks.append(_check(CheckName.WEBHOOK, CheckState.FAILED, found))
     checks += _paused(gateway, among)
     checks += _of_system(gateway, None, is_operator=among is None)
+    for problem in overview.problems:
+        is_here = problem.node == gateway.views.nodes.node.label
+        is_held = problem.kind is ProblemKind.DATABASE
+        if problem.instance or (is_here and not is_held):
+            continue  # a lane's or a connection's, or told above with advice
+        found = f"Plugin {problem.plugin}. {problem.why}" if problem.plugin else problem.why
+        if not is_here:
+            found = f"On the node {problem.node}: {found}"
+        name = CheckName.PLUGIN if problem.plugin else CheckName.STORAGE
+        checks.append(_check(name, CheckState.FAILED, found, _END_TRANSACTION if is_held else None))
     for node in overview.silent if among is None else ():
         found = f"The node {node} does not answer."
         if node in overview.refusing:
@@ -214,11 +227,23 @@ def _command(command: str, registration: Registration) -> str:
 
 
 def _lane(
-    gateway: Gateway, registration: Registration, lanes: list[LaneStatistics], reach: Reach | None
+    gateway: Gateway,
+    registration: Registration,
+    lanes: list[LaneStatistics],
+    reach: Reach | None,
+    held_advice: str,
 ) -> Iterator[Check]:
-    """Yield the state of the lane that is worst off, as of now."""
+    """Yield the state of the lane that is worst off, as of now.
+
+    Args:
+        held_advice: what to do if the database holds deliveries back.
+    """
     backlog, now = sum(lane.backlog for lane in lanes), gateway.clock.steady()
     failing = [lane for lane in lanes if lane.last_error is not None and lane.state is not LaneState.IDLE]
+    if not failing and (held := sum(lane.held for lane in lanes)):
+        found = f"{backlog:,} pending. {held_back(held)}"
+        yield _of(registration, CheckName.LANE, CheckState.FAILED, found, held_advice)
+        return
     if not failing:
         found = f"{backlog:,} pending." if backlog else "Nothing is pending."
         if any(lane.state is LaneState.WAITING and lane.waits_for for lane in lanes):
@@ -329,7 +354,7 @@ def _of_system(gateway: Gateway, name: str | None, *, is_operator: bool) -> Iter
     ):
         if reason is not None:
             found = f"{reason} Events are refused." if is_operator else f"Events are refused: {why}."
-            advice = advice if is_operator else "Tell the operator."
+            advice = advice if is_operator else _TELL
             yield _check(CheckName.STORAGE, CheckState.FAILED, found, advice)
             return
     free = gateway.disk.found

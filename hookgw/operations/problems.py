@@ -23,7 +23,7 @@ from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.operations.causes import cause_of_closing, cause_of_disabling, cause_of_failure, host_of
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import LaneStatistics, Outcome
-from hookgw.records.problems import Problem, ProblemKind
+from hookgw.records.problems import Problem, ProblemKind, held_back
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.store import Held
@@ -69,15 +69,8 @@ class Problems(Collaborator):
     def _held_back(self) -> Iterator[Problem]:
         held = self._held()
         if held.oldest_queued_at is not None:
-            if held.count == 1:
-                why = "1 stored delivery waits for the end of an older transaction in the database server."
-            else:
-                why = (
-                    f"{held.count:,} stored deliveries wait for the end of an older transaction in the "
-                    "database server."
-                )
-            since = held.oldest_queued_at + self._clock.apart()
-            yield Problem(ProblemKind.DATABASE, f"{why} {held.culprit}".rstrip(), since)
+            why = f"{held_back(held.count)} {held.culprit}".rstrip()
+            yield Problem(ProblemKind.DATABASE, why, held.oldest_queued_at + self._clock.apart())
 
     def of_webhooks(self, among: Collection[str] | None, most: int) -> list[Problem]:
         """Return at most ``most`` webhooks that fail or are held up, the longest first.

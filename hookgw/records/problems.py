@@ -77,6 +77,13 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     loses: bool = False
 
 
+def held_back(count: int) -> str:
+    """Return that deliveries are stored, and that the database does not show them to their lanes yet."""
+    if count == 1:
+        return "1 stored delivery waits for the end of an older transaction in the database server."
+    return f"{count:,} stored deliveries wait for the end of an older transaction in the database server."
+
+
 class Loss(IntEnum):
     """What a problem costs, the worst first."""
 

@@ -40,6 +40,10 @@ async def lanes(one: Node, are: Callable[[list[dict[str, Any]]], bool]) -> list[
     return list(found)
 
 
+async def checks(one: Node, name: str, path: str) -> list[dict[str, Any]]:
+    return [check for check in (await one.call("GET", path))["checks"] if check["check"] == name]
+
+
 def held_of(found: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return sorted((one["instance"], one["held"]) for one in found)
 
@@ -79,6 +83,15 @@ async def test_a_lane_is_shown_with_what_it_may_not_read_yet_and_the_overview_na
         assert problem.since is not None
         assert abs(problem.since - a.gateway.clock.wall()) < 60
         assert not receiver.requests
+        [lane] = await checks(a, "lane", f"/diagnosis/{OF_A}")
+        assert lane["state"] == "failed"
+        assert lane["found"].startswith(
+            "0 pending. 1 stored delivery waits for the end of an older transaction"
+        )
+        assert lane["advice"] == "See which one: hookgw doctor"
+        fine, held = await checks(a, "storage", "/diagnosis")
+        assert (fine["state"], held["state"], held["found"]) == ("ok", "failed", problem.why)
+        assert held["advice"].startswith("End that transaction: ")
 
         older.rollback()
         await receiver.wait_for(1)
@@ -104,6 +117,11 @@ async def test_in_a_fleet_the_node_of_a_lane_reports_what_is_held_back_whoever_a
         assert sorted(places.values()) == ["a", "b"]
         await until_held(a, 1)
         await until_held(b, 1)
+        waits = "1 stored delivery waits "
+        for one, other in ((a, "b"), (b, "a")):
+            texts = [check["found"] for check in await checks(one, "storage", "/diagnosis")]
+            assert sum(text.startswith(f"On the node {other}: {waits}") for text in texts) == 1
+            assert sum(text.startswith(waits) for text in texts) == 1
         older.rollback()
         await receiver.wait_for(2)
         found = await lanes(a, lambda found: not any(one["held"] for one in found))
