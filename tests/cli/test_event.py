@@ -1,5 +1,8 @@
 import json
 
+import pytest
+
+from hookgw.records.events import new_event_id
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
@@ -91,6 +94,19 @@ async def test_list_of_several_instances(invoke: Invoke, server: Receiver) -> No
     result = await invoke("event", "list", "loja1", "--instances", "shop")
     assert (result.exit_code, len(server.requests)) == (2, 2)
     assert "Name an INSTANCE, or several with --instances or --tag." in result.stderr
+
+
+@pytest.mark.parametrize("names", [("loja1",), ()])
+async def test_a_list_fits_80_columns_with_whole_ids(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    event_id = new_event_id(1e9)
+    found = {**EVENT, "id": event_id, "event": "GROUP_PARTICIPANTS_UPDATE", "data": ["x" * 80]}
+    server.default = says({"events": [found], "cursor": None, "from": "2026-11-19T00:00:00.000Z"})
+    result = await invoke("event", "list", *names)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert event_id in result.stdout
 
 
 async def test_list_says_what_is_missing(invoke: Invoke, server: Receiver) -> None:

@@ -27,7 +27,7 @@ _LISTED = {
     "acceptedAt": Column("accepted", least=None, is_time=True),
     "event": Column("kind", least=12),
     "id": Column("id", least=None),
-    "data": Column("data", least=16),
+    "data": Column("data", least=16, drop=1),
 }
 """The columns of the list, by the field of an event."""
 _DELIVERED = {
