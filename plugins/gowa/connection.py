@@ -79,6 +79,15 @@ class Connection(WatchedConnection):
         self.client.secrets.add(self.state.secret)
         await self.watch()
 
+    async def call(self, method: str, *path: str, **more: Any) -> dict[str, Any]:
+        """Make a request, as :meth:`.Client.call`. One that shows that the account is logged out wakes."""
+        try:
+            return await self.client.call(method, *path, **more)
+        except Refused as error:
+            if error.is_logged_out:  # the state follows at once
+                self.wake()
+            raise
+
     async def look(self) -> float:
         """Compare the device with what it should be, and change it; return the seconds to the next look."""
         async with self._changing:
@@ -206,7 +215,7 @@ class Connection(WatchedConnection):
 
     async def show_online(self, is_online: bool) -> None:
         body = {"type": "available" if is_online else "unavailable"}
-        await self.client.call("POST", "send", "presence", body=body)
+        await self.call("POST", "send", "presence", body=body)
 
     def ignores(self, event: NewEvent, envelope: Mapping[str, Any]) -> bool:
         """Return whether the account's settings leave an event of a report out."""

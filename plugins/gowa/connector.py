@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -157,8 +157,7 @@ class Gowa(NetworkConnector[Connection]):
             file = await file_to_send(message, session, network="GOWA", limit=LARGEST_FILE)
             form = {_field_of(message): (file.name, file.content, file.mimetype)}
             request = {"data": body, "files": form, "seconds": FILE_TIMEOUT}
-        with _noting_logout(connection):
-            answer = await connection.client.call("POST", *path, **request)
+        answer = await connection.call("POST", *path, **request)
         sent_key = {"remoteJid": chat, "fromMe": True, "id": text(answer.get("message_id"))}
         if not sent_key["id"]:
             raise NetworkRefused.of("gowa.no_sent_message", "GOWA did not say which message it has sent.")
@@ -168,46 +167,40 @@ class Gowa(NetworkConnector[Connection]):
         return message_data(sent_key, content, time.time(), context=context, **more)
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
-        connection, chat = (
-            self.connections.of(session),
-            whatsapp_chat_of(key.remote_jid or number, "key.remoteJid"),
-        )
+        connection = self.connections.of(session)
+        chat = whatsapp_chat_of(key.remote_jid or number, "key.remoteJid")
         if not text:
             raise Invalid(EMPTY_TEXT)
-        with _noting_logout(connection):
-            body = {"phone": chat, "message": text}
-            await connection.client.call("POST", "message", key.id, "update", body=body)
+        body = {"phone": chat, "message": text}
+        await connection.call("POST", "message", key.id, "update", body=body)
         return text_data({"remoteJid": chat, "fromMe": True, "id": key.id}, text, time.time())
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid, "key.remoteJid")
-        with _noting_logout(connection):
-            await connection.client.call("POST", "message", key.id, "revoke", body={"phone": chat})
+        await connection.call("POST", "message", key.id, "revoke", body={"phone": chat})
         deleted = filled(remoteJid=chat, id=key.id, participant=key.participant)
         return {**deleted, "fromMe": key.from_me, "status": "DELETED", "messageTimestamp": int(time.time())}
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
         """Mark messages as read, one after the other."""
         connection = self.connections.of(session)
-        with _noting_logout(connection):
-            for key in keys:
-                body = {"phone": whatsapp_chat_of(key.remote_jid, "key.remoteJid")}
-                await connection.client.call("POST", "message", key.id, "read", body=body)
+        for key in keys:
+            body = {"phone": whatsapp_chat_of(key.remote_jid, "key.remoteJid")}
+            await connection.call("POST", "message", key.id, "read", body=body)
 
     async def set_presence(
         self, session: Session, presence: str, *, number: str | None, delay: float
     ) -> None:
         """Show that the account types in a chat, or is online."""
         connection = self.connections.of(session)
-        with _noting_logout(connection):
-            if presence in ("available", "unavailable"):
-                await connection.show_online(presence == "available")
-                return
-            if number is None:
-                raise Invalid(PRESENCE_WITHOUT_CHAT(presence=presence))
-            # GOWA cannot show that the account records.
-            body = {"phone": whatsapp_chat_of(number), "action": "stop" if presence == "paused" else "start"}
-            await connection.client.call("POST", "send", "chat-presence", body=body)
+        if presence in ("available", "unavailable"):
+            await connection.show_online(presence == "available")
+            return
+        if number is None:
+            raise Invalid(PRESENCE_WITHOUT_CHAT(presence=presence))
+        # GOWA cannot show that the account records.
+        body = {"phone": whatsapp_chat_of(number), "action": "stop" if presence == "paused" else "start"}
+        await connection.call("POST", "send", "chat-presence", body=body)
         if presence != "paused" and delay:
             # Not waited for: the caller has other work during the delay.
             connection.in_background(
@@ -218,18 +211,13 @@ class Gowa(NetworkConnector[Connection]):
         """Return which phone numbers are on WhatsApp. GOWA does not look up groups and hidden ids."""
         connection, found = self.connections.of(session), []
         for number in numbers:
-            jid, exists = number, False
-            try:
+            jid, exists = "", False
+            with suppress(Invalid):
                 jid = whatsapp_chat_of(number)
-            except Invalid:
-                found.append({"number": number, "exists": False, "jid": number})
-                continue
             if jid.endswith("@s.whatsapp.net"):
-                with _noting_logout(connection):
-                    query = {"phone": jid.partition("@")[0]}
-                    answer = await connection.client.call("GET", "user", "check", query=query)
+                answer = await connection.call("GET", "user", "check", query={"phone": jid.partition("@")[0]})
                 exists = answer.get("is_on_whatsapp") is True
-            found.append({"number": number, "exists": exists, "jid": jid})
+            found.append({"number": number, "exists": exists, "jid": jid or number})
         return found
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
@@ -267,30 +255,18 @@ class Gowa(NetworkConnector[Connection]):
         if parts is None:
             raise NotFound.of("gowa.link", "The link does not name a file of GOWA.")
         chat, id_ = parts
-        with _noting_logout(connection):
-            try:
-                answer = await connection.client.call(
-                    "GET", "message", id_, "download", query={"phone": chat}, seconds=FILE_TIMEOUT
-                )
-            except Refused as error:
-                if error.remote_status in (404, 500) and not error.is_logged_out:
-                    raise NotFound.of(
-                        "gowa.no_file", "The GOWA server does not have the file. {error}", error=error
-                    ) from error
-                raise
+        try:
+            answer = await connection.call(
+                "GET", "message", id_, "download", query={"phone": chat}, seconds=FILE_TIMEOUT
+            )
+        except Refused as error:
+            if error.remote_status in (404, 500) and not error.is_logged_out:
+                raise NotFound.of(
+                    "gowa.no_file", "The GOWA server does not have the file. {error}", error=error
+                ) from error
+            raise
         path = text(answer.get("file_path"))
         return path, guess_mimetype(path)
-
-
-@contextmanager
-def _noting_logout(connection: Connection) -> Iterator[None]:
-    """Look at the device if a call says that the account is logged out: the state follows at once."""
-    try:
-        yield
-    except Refused as error:
-        if error.is_logged_out:
-            connection.wake()
-        raise
 
 
 def _request_of(message: Message) -> tuple[list[str], dict[str, Any]]:
