@@ -11,7 +11,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Sentence, Session
+from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
 from hookgw.connectors import found_at, mapping, save_state, text, texts
 
 from .client import Client, Refused
@@ -75,12 +75,13 @@ class Connection:
             options: of the instance.
             missed: yields what came while hookgw and Evolution API were apart.
         """
-        self.options, self.client = options, Client(self.session, options)
+        self.options = options
+        self.client = client = Client(self.session, options)
         failures = 0
         self.session.lost_touch()
         while True:
             try:
-                await self._check(options, missed)
+                await self._check(options, client, missed)
             except NetworkRefused as error:
                 failures += 1
                 self.session.lost_touch()
@@ -159,7 +160,7 @@ class Connection:
             self.state.settings = values
             await save_state(self.session, self.state)
 
-    async def _check(self, options: Options, missed: Missed) -> None:
+    async def _check(self, options: Options, client: Client, missed: Missed) -> None:
         target = target_of(options)
         async with self._setting:
             if self.state.target is not None and (
@@ -176,14 +177,13 @@ class Connection:
                         "former webhook not given back", instance=self.session.instance, reason=str(error)
                     )
             if options.set_webhook and trio.current_time() >= self._released_until:
-                await self._keep_set(options, target)
+                await self._keep_set(options, client, target)
         # Also while the account is closed: Evolution API knows what it has received, and reports its codes.
         await self.session.catch_up(missed)
-        await self._look_at_state(self.session.pairing_number or options.number)
+        await self._look_at_state(client, self.session.pairing_number or options.number)
         await self._forward_changed_settings()
 
-    async def _keep_set(self, options: Options, target: Target) -> None:
-        client = Client(self.session, options)
+    async def _keep_set(self, options: Options, client: Client, target: Target) -> None:
         wanted = wanted_webhook(
             self.session.ingest_url or "", self.state.secret, events=options.remote_events
         )
@@ -227,8 +227,7 @@ class Connection:
         own = (self.session.ingest_url or "").rpartition("/")[0] + "/"
         return is_ours(found, self.session.ingest_url or "") or text(found.get("url")).startswith(own)
 
-    async def _look_at_state(self, number: str) -> None:
-        client = self._connected()
+    async def _look_at_state(self, client: Client, number: str) -> None:
         reports = self._reports
         answer = await client.call("GET", "instance/connectionState", seconds=CHECK_TIMEOUT)
         state = STATES.get(text(found_at(answer, "instance", "state")))
@@ -304,13 +303,6 @@ class Connection:
         with trio.move_on_after(seconds):
             while self.session.ingest_url == url:  # noqa: ASYNC110 (nothing announces it)
                 await trio.sleep(_LOOK_AT_URL)
-
-    def _connected(self) -> Client:
-        if self.client is None:
-            raise NetworkRefused(
-                Sentence("evolution.options", "The options of the instance are not valid."), status=409
-            )
-        return self.client
 
 
 def _account_of(found: dict[str, Any]) -> dict[str, Any]:
