@@ -162,6 +162,17 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     )
 
 
+def log_beside_output() -> None:
+    """Send log lines to standard error, as text, unless the log is configured: structlog prints them itself.
+
+    Standard output belongs to the command's result, which a program may read.
+    """
+    import structlog
+
+    if not structlog.is_configured():
+        configure_logging(LogSettings(format="text"))
+
+
 def log_uncaught() -> None:
     """Send what fails outside of the program's own calls to the log: threads, ``__del__``, and lines of it.
 

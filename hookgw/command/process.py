@@ -19,6 +19,7 @@ import structlog
 import trio
 
 from hookgw.command.failure import Failed, ReaderGone
+from hookgw.command.logging_setup import log_beside_output
 from hookgw.concurrency.threads import is_refusal
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import gettext as _
@@ -55,6 +56,7 @@ def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:
         SystemExit: 0, if it raises :class:`StoppedEarly`. 1, if it raises anything else: that is a bug and is
             logged with its traceback.
     """
+    log_beside_output()
     # trio.run may raise a group even for one error, because every error passes through nurseries.
     try:
         return trio.run(main, *args)

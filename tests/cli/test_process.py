@@ -76,6 +76,16 @@ def test_a_bug_is_logged_with_its_traceback(error: Exception) -> None:
     assert logged == [{"event": "crashed", "log_level": "critical", "exc_info": error}]
 
 
+def test_a_bug_of_a_command_that_has_no_log_is_told_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        run_to_end(fail, RuntimeError("bug"))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "RuntimeError: bug" in err
+
+
 @pytest.mark.parametrize("error", [StoppedEarly(), ExceptionGroup("", [StoppedEarly()])])
 def test_a_signal_during_the_start_exits_with_0(error: Exception) -> None:
     with structlog.testing.capture_logs() as logged, pytest.raises(SystemExit) as caught:

@@ -155,6 +155,21 @@ def test_a_data_file_is_copied_to_a_database_and_back(run: Run, data: Path, post
         assert connection.execute("SELECT id FROM events").fetchall() == [("e",)]
 
 
+def test_what_restore_logs_is_not_in_its_output(run: Run, data: Path) -> None:
+    backup = data.rename(data.with_name("backup.db"))
+    data.with_name(f".{data.name}.compact").touch()
+    restored = run("restore", backup)
+    assert restored.stdout == f"Restored {data} from {backup}.\n"
+    assert "killed work" in restored.stderr
+
+
+def test_what_copy_logs_is_not_in_its_output(run: Run, data: Path, postgres: PostgresServer) -> None:
+    with postgres.new_schema() as schema:
+        copied = run("storage", "copy", data, postgres.url(), "--schema", schema, "--json")
+    assert {part["name"] for part in json.loads(copied.stdout)} >= {"events", "records"}
+    assert "tables created" in copied.stderr
+
+
 def test_a_copy_without_the_driver_names_the_extra(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import click
 
 from hookgw.command.configuration import config_option, read_settings
 from hookgw.command.failure import Failed
+from hookgw.command.logging_setup import log_beside_output
 from hookgw.command.output import say
 from hookgw.command.progress import progress_bar
 from hookgw.kernel.language import gettext as _
@@ -64,6 +65,7 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
     """
     from hookgw.store.sqlite.maintenance import restore_file
 
+    log_beside_output()
     settings, __ = read_settings(config)
     data = data_file(settings.storage)
     try:

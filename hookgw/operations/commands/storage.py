@@ -13,6 +13,7 @@ import click
 from hookgw.command.configuration import config_option, read_settings
 from hookgw.command.failure import Failed
 from hookgw.command.group import CommandGroup
+from hookgw.command.logging_setup import log_beside_output
 from hookgw.command.output import Column, json_option, say, show_fields, show_table, shown_as_json
 from hookgw.command.progress import progress_bar
 from hookgw.kernel.language import gettext as _
@@ -46,6 +47,7 @@ def storage() -> None:
 
     The commands read the configuration, and need no key.
     """
+    log_beside_output()
 
 
 @storage.command()
