@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from quart import Response, request
+from quart import Response, current_app, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.web.server.errors import BUG, JSON, error_body, phrase_of, response_to, shown_path
+
+_MOST_WORDS = 8
+"""Words of a path that are looked up: clients choose how many there are."""
+_SIMILAR = 0.8
+"""``sendPol`` means ``sendPoll``, and ``sendPoll`` does not mean ``sendText``."""
 
 
 def error_response(
@@ -45,9 +51,14 @@ async def _handle_routing_error(error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
     status = error.code or 500
     if isinstance(error, NotFound) and request.url_rule is None:  # a plugin's route may raise it, too
-        return error_response(
-            status, [Sentence("route.unknown", "No such route: {path}.", path=_asked_path())]
-        )
+        path = _asked_path()
+        message = Sentence("route.unknown", "No such route: {path}.", path=path)
+        if near := _near_route(request.path):
+            near = request.root_path + near
+            message = Sentence(
+                "route.near", "No such route: {path}. Did you mean {near}?", path=path, near=near
+            )
+        return error_response(status, [message])
     if isinstance(error, MethodNotAllowed):
         allowed = ", ".join(sorted(error.valid_methods or ()))
         message = Sentence(
@@ -62,3 +73,28 @@ async def _handle_routing_error(error: Exception) -> Response:
         return error_response(status, [BUG])
     description = error.description or phrase_of(status)
     return error_response(status, [sentence_of(f"{description.removesuffix('.')}.")])
+
+
+def _near_route(path: str) -> str | None:
+    """Return the route of the HTTP API that a path means; ``None`` if it is similar to none.
+
+    Words may be misspelled, names may be missing or too many, and other words may come first (``/api/v1``).
+    """
+    asked = [word[:64] for word in path.lower().split("/", _MOST_WORDS) if word]
+    rules = [rule.rule.split("/")[1:] for rule in current_app.url_map.iter_rules()]
+    for words in (asked, asked[1:], asked[2:]):
+        left, matched = [rule for rule in rules if rule[0] != "dashboard"], 0
+        for word in words:
+            left = [rule for rule in left if len(rule) > matched]
+            known = {rule[matched].lower() for rule in left if not rule[matched].startswith("<")}
+            near = difflib.get_close_matches(word, known, n=1, cutoff=_SIMILAR)
+            if not near:
+                break
+            left = [rule for rule in left if rule[matched].lower() == near[0]]
+            matched += 1
+        names = len(words) - matched
+        left = [rule for rule in left if all(word.startswith("<") for word in rule[matched:])]
+        if matched and left:
+            best = min(left, key=lambda rule: abs(len(rule) - matched - names))
+            return "/" + "/".join(best)
+    return None

@@ -83,11 +83,34 @@ async def test_a_name_may_have_128_characters(client: httpx.AsyncClient, gateway
     assert (await client.get(f"/webhook/find/{'x' * 128}/{'y' * 129}")).status_code == 400
 
 
-@pytest.mark.parametrize("path", ["/nope", "/webhook", "/webhook/set", "/webhook/set/a/b/c", "/static/x"])
+@pytest.mark.parametrize(
+    "path",
+    ["/nope", "/webhook", "/static/x", "/message/sendNothing/shop", "/api/v1/nope", "/" + "x/" * 5_000],
+)
 async def test_unknown_paths(path: str, client: httpx.AsyncClient) -> None:
     response = await client.get(path)
     assert response.status_code == 404
     assert shape_of(response) == [f"No such route: {path}."]
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/webhook/set", "/webhook/set/<instance>"),
+        ("/webhook/set/a/b/c", "/webhook/set/<instance>/<label>"),
+        ("/webhooks/set/shop", "/webhook/set/<instance>"),
+        ("/webhook/Set/shop/crm", "/webhook/set/<instance>/<label>"),
+        ("/api/webhook/find/shop", "/webhook/find/<instance>"),
+        ("/api/v1/event/emit/shop", "/event/emit/<instance>"),
+        ("/shop/instance/connect", "/instance/connect/<instance>"),
+        ("/instance/fetch-instances", "/instance/fetchInstances"),
+        ("/health", "/healthz"),
+    ],
+)
+async def test_paths_that_are_nearly_right(path: str, meant: str, client: httpx.AsyncClient) -> None:
+    response = await client.get(path)
+    assert response.status_code == 404
+    assert shape_of(response) == [f"No such route: {path}. Did you mean {meant}?"]
 
 
 @pytest.mark.parametrize("path", ["//webhook/set/shop", "///webhook/set/shop/"])
@@ -109,7 +132,9 @@ async def test_slashes_in_a_row_are_no_route(path: str, client: httpx.AsyncClien
     client.event_hooks = {}  # by its spelling it is not in the contract
     response = await client.post(path, json={"url": "https://x.example"}, headers={"host": "evil.example"})
     assert (response.status_code, response.headers.get("location")) == (404, None)
-    assert response.json()["response"]["message"] == [f"No such route: {path}."]
+    assert response.json()["response"]["message"][0].startswith(
+        f"No such route: {path}. Did you mean /webhook/set/"
+    )
     assert (await client.get("/instance/fetchInstances")).json() == []
 
 
@@ -244,6 +269,9 @@ class TestBasePath:
         for path in ("/hooks/nope", "/hooks/event/nope"):
             response = await client.get(path)
             assert (response.status_code, shape_of(response)) == (404, [f"No such route: {path}."])
+        response = await client.get("/hooks/api/webhook/find/shop")
+        [message] = shape_of(response)
+        assert message.endswith("/api/webhook/find/shop. Did you mean /hooks/webhook/find/<instance>?")
         for path in ("/ingest/shop/t0ken", "/hooks/ingest/shop/t0ken/a/b?c=t0ken"):
             response = await client.put(path)
             assert response.status_code in (404, 405)
