@@ -700,6 +700,18 @@ async def test_plugins_change_the_event_the_body_and_the_headers(hookgw_receiver
     hookgw_receiver.verify(request, registration.secrets[0].value)
 
 
+async def test_a_kind_that_a_plugin_changes_is_in_the_body_alone(hookgw_receiver: Receiver) -> None:
+    class Plugins(NoPlugins):
+        async def transform(self, event: Event, registration: Registration) -> Event:
+            return event.replace(kind="CALL")
+
+    await send(registration_for(hookgw_receiver.url, by_events=True), hooks=Plugins())
+    [request] = hookgw_receiver.requests
+    assert request.json["event"] == "CALL"
+    # As in a retry, which knows the kind that was accepted, and the body.
+    assert (request.target, request.header("x-event-type")) == ("/messages-upsert", "MESSAGES_UPSERT")
+
+
 async def test_a_plugin_that_prepares_nothing_changes_nothing(hookgw_receiver: Receiver) -> None:
     class Plugins(NoPlugins):
         needed = NoPlugins.needed | {"hookgw_prepare"}
