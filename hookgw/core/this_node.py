@@ -115,12 +115,14 @@ class ThisNode:
         name: of the node.
         label: the same where nodes must be told apart; empty if there can be no other.
         is_shared: whether others may use the storage. Ask for this only where a user sees the difference.
+        clocks_apart: the largest difference, in seconds, that is expected between the clocks of two nodes.
         view: the fleet at the last heartbeat.
         shards: those that this node acts for.
         refusal: why the database refused the last heartbeat; empty if it did not.
     """
 
     is_shared = False
+    clocks_apart = 0.0
 
     def __init__(self, settings: FleetSettings) -> None:
         self.name, self.label = settings.node or socket.gethostname(), ""

@@ -71,6 +71,7 @@ class FleetNode(ThisNode):
     """
 
     is_shared = True
+    clocks_apart = 60.0
 
     def __init__(self, settings: FleetSettings, shared: SharedStore) -> None:
         super().__init__(settings)

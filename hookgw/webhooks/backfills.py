@@ -23,6 +23,7 @@ from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
+from hookgw.core.this_node import ThisNode
 from hookgw.core.turns import instance_turn
 from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
@@ -44,9 +45,8 @@ ROOM_WAIT = 1.0
 """Seconds between two looks for room."""
 COUNT_SECONDS = 1.0
 """Seconds for which what a registration missed is counted, unless somebody asks for no more than that."""
-CLOCKS = 60.0
-"""The largest difference, in seconds, that is expected between the clocks of two nodes. One node may
-accept an event while another one disables or enables the registration."""
+ENABLING = 60.0
+"""The longest time, in seconds, until all nodes know that a registration is enabled."""
 NO_KIND = ("",)
 """Kinds that no event has."""
 
@@ -71,6 +71,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Backfills(Collaborator):
+    _node: ThisNode
     _registry: Registry
     _store: Store
     _jobs: Jobs
@@ -94,7 +95,7 @@ class Backfills(Collaborator):
         """
         if registration.disabled_at is None:
             return None
-        return await self._find(_query(registration, missed_scope(registration)), COUNT_SECONDS)
+        return await self._find(_query(registration, self._missed_scope(registration)), COUNT_SECONDS)
 
     async def _find(self, query: BackfillQuery, seconds: float | None = None) -> Found:
         ends = None if seconds is None else trio.current_time() + seconds
@@ -124,7 +125,7 @@ class Backfills(Collaborator):
     async def backfill_missed(self, instance: str, label: str) -> Job:
         """Send what a registration has missed while it was disabled last; see :meth:`backfill`."""
         registration = self._registry.get(instance, label)
-        scope = missed_scope(registration)
+        scope = self._missed_scope(registration)
         if scope.since is None:
             raise Conflict.of(
                 "backfill.since_unknown",
@@ -160,9 +161,8 @@ class Backfills(Collaborator):
             Conflict: it is backfilled already.
         """
         # As it was while it was disabled: until now.
-        return self.new(
-            registration, instance, missed_scope(msgspec.structs.replace(registration, enabled=False))
-        )
+        disabled = msgspec.structs.replace(registration, enabled=False)
+        return self.new(registration, instance, self._missed_scope(disabled))
 
     def new(self, registration: Registration, instance: Instance, scope: BackfillScope) -> Job:
         """Return a job that is neither stored nor started.
@@ -286,6 +286,23 @@ class Backfills(Collaborator):
             raise Conflict(DISABLED)
         return registration
 
+    def _missed_scope(self, registration: Registration) -> BackfillScope:
+        """Return the scope of what a registration has missed since it was last disabled, or while it was."""
+        # Both ends are too far rather than too near: another node may accept an event while this one disables
+        # or enables the registration. What has a delivery does not count.
+        since, until = registration.disabled_at, None
+        if since is not None:
+            since = min(since, max(since - self._node.clocks_apart, registration.created_at))
+        if registration.enabled:
+            until = registration.enabled_at + ENABLING
+        return BackfillScope(
+            registration=registration.id,
+            label=registration.label,
+            since=since,
+            until=until,
+            enabled_at=registration.enabled_at,
+        )
+
     def _entry(self, job: Job, instance: Instance) -> AuditEntry:
         scope = scope_of(job)
         details = {
@@ -298,23 +315,6 @@ class Backfills(Collaborator):
             "dead": "true" if scope.dead else None,
         }
         return self._audit.entry(AuditAction.REGISTRATION_BACKFILL, instance, scope.label, details=details)
-
-
-def missed_scope(registration: Registration) -> BackfillScope:
-    """Return the scope of what a registration has missed since it was last disabled, or while it was."""
-    # Both ends are too far rather than too near: what has a delivery does not count.
-    since, until = registration.disabled_at, None
-    if since is not None:
-        since = min(since, max(since - CLOCKS, registration.created_at))
-    if registration.enabled:
-        until = registration.enabled_at + CLOCKS
-    return BackfillScope(
-        registration=registration.id,
-        label=registration.label,
-        since=since,
-        until=until,
-        enabled_at=registration.enabled_at,
-    )
 
 
 def _scope(registration: Registration, asked: BackfillRequest) -> BackfillScope:

@@ -20,7 +20,9 @@ def open_webhooks(core: Core, create_instance: CreateInstance) -> Webhooks:
     settings, registry, pending = core.settings, core.registry, core.pending
     auto_disable = AutoDisable(registry, pending, core.operational, core.clock, settings.delivery)
     core.metrics.watch_registrations(registry.registration, core.backlog.registrations, auto_disable.failing)
-    backfills = Backfills(registry, core.store, core.jobs, core.outbox, pending, core.dispatcher, core.audit)
+    backfills = Backfills(
+        core.node, registry, core.store, core.jobs, core.outbox, pending, core.dispatcher, core.audit
+    )
     service = RegistrationService(
         registry,
         create_instance,

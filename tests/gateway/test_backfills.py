@@ -8,17 +8,19 @@ import pytest
 import trio
 import trio.testing
 from msgspec import UNSET
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, Event, Invalid, NotFound
 from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from tests.public.core import DEADLINE
+from tests.public.core import DEADLINE, ThisNode
+from tests.public.fleet import FleetNode
 from tests.public.kernel import StorageUnavailable
 from tests.public.records import Condition, DeliverySelection, FilterOp, Job, JobKind, Ordering
 from tests.public.store import JobStep
-from tests.public.webhooks import CLOCKS, BackfillRequest, RegistrationChange
+from tests.public.webhooks import BackfillRequest, RegistrationChange
 from tests.support.kit import states_in_order as states
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -248,17 +250,37 @@ async def test_enabling_says_what_was_missed_and_it_can_be_sent_later(
     assert stored.missed is None
 
 
-async def test_a_clock_that_was_ahead_when_it_was_disabled_or_behind_when_enabled_hides_nothing(
+async def test_what_it_missed_before_it_was_disabled_is_not_counted_and_not_sent(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
+    """A moment ago, it was enabled without that, and got other kinds."""
+    registrations = hookgw_gateway.gateway.registrations
+    await hookgw_gateway.register(hookgw_receiver.url, events=["MESSAGES_UPSERT"])
+    await emit(hookgw_gateway, 1)
+    await registrations.update("shop", "default", DISABLE)
+    await registrations.update("shop", "default", replace(ENABLE, events=()))
+    await hookgw_gateway.advance(1)
+    await registrations.update("shop", "default", DISABLE)
+    missed = await emit(hookgw_gateway, 2, 1)
+    stored = await registrations.update("shop", "default", ENABLE, backfill=True)
+    await hookgw_gateway.settled()
+    assert stored.missed is not None
+    assert stored.missed.count == 2
+    assert hookgw_receiver.ids == missed
+
+
+async def test_a_clock_that_was_ahead_when_it_was_disabled_or_behind_when_enabled_hides_nothing(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in a fleet: one node stores the changes, and another one, whose clock differs, accepts."""
+    monkeypatch.setattr(ThisNode, "clocks_apart", FleetNode.clocks_apart)
     registrations, clock = hookgw_gateway.gateway.registrations, hookgw_gateway.gateway.clock
     await hookgw_gateway.gateway.instances.create("shop")
     await emit(hookgw_gateway, 1)
     await hookgw_gateway.advance(30)
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.advance(60)
-    skew = CLOCKS - 1
+    skew = FleetNode.clocks_apart - 1
     clock.offset += skew
     await registrations.update("shop", "default", DISABLE)
     clock.offset -= skew
