@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, closing
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from pathlib import Path
 
 from hookgw.concurrency.clock import Clock
@@ -57,11 +58,9 @@ def open_storage(
             threads=threads,
             hub=hub,
         )
-    try:
+    with driver_errors():
         from hookgw.store.postgresql.server import Server
         from hookgw.store.postgresql.store import open_store as open_database
-    except ImportError as error:
-        raise missing_driver() from error
     return open_database(
         Server(settings.url or "", settings.schema),
         clock=clock,
@@ -88,20 +87,22 @@ def set_remains_aside(settings: StorageSettings) -> str | None:
             "--new is for storage.engine: postgresql.",
             f"To begin with an empty data file, move {settings.path} away, with the files beside it.",
         )
-    try:
+    with driver_errors():
         from hookgw.store.postgresql.schema import set_aside
         from hookgw.store.postgresql.server import Server
         from hookgw.store.postgresql.start_checks import start_errors
-    except ImportError as error:
-        raise missing_driver() from error
     server = Server(settings.url or "", settings.schema)
     with start_errors(server), closing(server.connect()) as connection:
         return set_aside(connection, server.schema)
 
 
-def missing_driver() -> StartError:
-    """Return what is raised if the driver of PostgreSQL cannot be imported."""
-    return StartError(
-        "storage.engine: postgresql needs the driver psycopg, which is not installed.",
-        'Run: pip install "hookgw[postgresql]"',
-    )
+@contextmanager
+def driver_errors() -> Iterator[None]:
+    """Raise ``StartError`` if the driver of PostgreSQL cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        raise StartError(
+            "storage.engine: postgresql needs the driver psycopg, which is not installed.",
+            'Run: pip install "hookgw[postgresql]"',
+        ) from error

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,7 +168,9 @@ def _open_source(name: str, schema: str) -> AbstractContextManager[Rows]:
         from hookgw.store.sqlite.copy_rows import open_source
 
         return open_source(Path(name))
-    with _driver():
+    from hookgw.store.engines import driver_errors
+
+    with driver_errors():
         from hookgw.store.postgresql.copy_rows import open_source as open_database
         from hookgw.store.postgresql.server import Server
     return open_database(Server(name, schema))
@@ -180,7 +181,9 @@ def _open_target(name: str, schema: str, source: str) -> AbstractContextManager[
         from hookgw.store.sqlite.copy_rows import open_target
 
         return open_target(Path(name))
-    with _driver():
+    from hookgw.store.engines import driver_errors
+
+    with driver_errors():
         from hookgw.store.postgresql.copy_rows import open_target as open_database
         from hookgw.store.postgresql.server import Server
     return open_database(Server(name, schema), source)
@@ -188,16 +191,6 @@ def _open_target(name: str, schema: str, source: str) -> AbstractContextManager[
 
 def _is_url(name: str) -> bool:
     return _DATABASE.match(name) is not None
-
-
-@contextmanager
-def _driver() -> Iterator[None]:
-    from hookgw.store.engines import missing_driver
-
-    try:
-        yield
-    except ImportError as error:
-        raise missing_driver() from error
 
 
 def _data_file(config: Path | None) -> Path:
