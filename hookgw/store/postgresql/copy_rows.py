@@ -13,6 +13,7 @@ from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Rows,
 from hookgw.store.figures import fold_rest
 from hookgw.store.postgresql import figures
 from hookgw.store.postgresql.environment import check_server
+from hookgw.store.postgresql.locks import try_lock, unlock
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.schema import UNFINISHED, migrate
 from hookgw.store.postgresql.server import Server
@@ -77,8 +78,6 @@ _ALIVE = f"""SELECT name FROM nodes
     WHERE heartbeat_at > clock_timestamp() - interval '{DEAD_AFTER} s' LIMIT 1"""  # noqa: S608 - a constant
 _LOCK = 0x686B6370
 """The advisory lock of a copy to a database."""
-_TRY_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(current_schema()))"
-_UNLOCK = "SELECT pg_advisory_unlock(%s, hashtext(current_schema()))"
 _IS_USED = "SELECT EXISTS (SELECT FROM shelves) OR EXISTS (SELECT FROM events)"
 
 
@@ -178,7 +177,7 @@ def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
         StartError: a node uses it, another copy to it is running, or it cannot be used.
     """
     with _opened(server, copying=True) as connection:
-        if not one_row(connection, _TRY_LOCK, (_LOCK,))[0]:
+        if not try_lock(connection, _LOCK):
             raise StartError(f"Another copy to {server.place} is running.", "Let it end.")
         try:
             with connection.transaction():
@@ -204,7 +203,7 @@ def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
             # The server ends the session some time after the connection, and would refuse the next copy until
             # then. The lock of a connection that is lost ends with its session.
             with suppress(Error):
-                connection.execute(_UNLOCK, (_LOCK,))
+                unlock(connection, _LOCK)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import LiteralString, TypeVar
+from typing import TypeVar
 
 import structlog
 import trio
@@ -31,6 +31,7 @@ from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes
 from hookgw.store.postgresql.database import DatabaseSession, Reader, end_sessions
+from hookgw.store.postgresql.locks import lock, try_lock, unlock
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.server import TOKEN_LENGTH, Server
 
@@ -130,9 +131,8 @@ class Nodes:
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[None]:
         # Tried again and again: a call that waits for the lock would take the connection from heartbeats.
-        ask = partial(_ask_lock, "SELECT pg_try_advisory_lock(%s, hashtext(%s))")
         looked_at = trio.current_time()
-        while not await self.reader.run(ask):
+        while not await self.reader.run(partial(try_lock, number=START_LOCK)):
             await trio.sleep(START_POLL)
             if trio.current_time() - looked_at >= START_SILENT:
                 looked_at = trio.current_time()
@@ -144,7 +144,7 @@ class Nodes:
             yield
         finally:
             with trio.move_on_after(PATIENCE, shield=True), suppress(StorageUnavailable):
-                await self.reader.run(partial(_ask_lock, "SELECT pg_advisory_unlock(%s, hashtext(%s))"))
+                await self.reader.run(partial(unlock, number=START_LOCK))
 
     def epoch_of(self, shard: int) -> ShardEpoch:
         epoch = self._epochs.get(shard)
@@ -269,20 +269,13 @@ def forget_member(connection: Connection, generation: int) -> None:
     _locked(partial(_remove, generations=[generation]), connection)
 
 
-def _ask_lock(statement: LiteralString, connection: Connection) -> bool:
-    schema = connection.execute("SELECT current_schema()").fetchone()
-    row = connection.execute(statement, (START_LOCK, schema[0] if schema else "")).fetchone()
-    return bool(row and row[0])
-
-
 def _end_silent_holders(connection: Connection) -> tuple[list[str], list[str]]:
     """Cut off who holds :data:`START_LOCK` and does nothing.
 
     Returns:
         Their addresses, and the users of holders that this user cannot cut off.
     """
-    row = connection.execute(_SILENT_HOLDERS, (START_LOCK, START_SILENT)).fetchone()
-    tokens, addresses, users = row or (None, None, None)
+    tokens, addresses, users = one_row(connection, _SILENT_HOLDERS, (START_LOCK, START_SILENT))
     if tokens:
         end_sessions(connection, tokens)
     return addresses or [], users or []
@@ -290,7 +283,7 @@ def _end_silent_holders(connection: Connection) -> tuple[list[str], list[str]]:
 
 def _locked(change: Callable[[Connection], T], connection: Connection) -> T:
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))", (LOCK,))
+        lock(connection, LOCK)
         return change(connection)
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from psycopg import Connection
 
+from hookgw.store.postgresql.locks import lock
+
 VERSION = "SELECT last_value FROM record_versions"
 """SQL: the version of the records. Exact in a transaction that has the lock."""
 
@@ -56,5 +58,4 @@ def lock_records(connection: Connection, *, changes: bool) -> None:
         changes: whether the transaction may change records. After it has shared the lock, it must not ask
             for it alone: two of these would wait for each other.
     """
-    lock = "pg_advisory_xact_lock" if changes else "pg_advisory_xact_lock_shared"
-    connection.execute(f"SELECT {lock}(%s, hashtext(current_schema()))", (LOCK,))
+    lock(connection, LOCK, is_shared=not changes)

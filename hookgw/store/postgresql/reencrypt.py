@@ -8,6 +8,7 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.kernel.errors import StartError
 from hookgw.store import reencrypt as keys_of_records
 from hookgw.store.encryption import PREFIX, RecordCipher
+from hookgw.store.postgresql.locks import lock
 from hookgw.store.postgresql.nodes import DEAD
 from hookgw.store.postgresql.record_changes import lock_records
 from hookgw.store.reencrypt import CHECK_KEY, Convert, records_of
@@ -25,7 +26,7 @@ _NEXT_PAGE = """SELECT shelf, key, value FROM shelves WHERE (shelf, key) > (%s, 
     ORDER BY shelf, key LIMIT %s FOR UPDATE"""
 
 
-def reencrypt(connection: Connection, schema: str, keys: MasterKeys, place: str) -> RecordCipher | None:
+def reencrypt(connection: Connection, keys: MasterKeys, place: str) -> RecordCipher | None:
     """Encrypt all records with the present key, in one transaction, unless they are already.
 
     The former versions of the rows stay in the server's files until it has cleaned them up (VACUUM), and in
@@ -39,7 +40,7 @@ def reencrypt(connection: Connection, schema: str, keys: MasterKeys, place: str)
         psycopg.Error: the server refused; nothing was changed.
     """
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
+        lock(connection, _LOCK)
         found = [row[0] for row in connection.execute(_KEYS_FOUND.encode())]
 
         def rewrite(convert: Convert) -> None:

@@ -16,6 +16,7 @@ from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store.new_lanes import lanes_by_rule, readable
 from hookgw.store.postgresql.dead_letters import lanes_of
+from hookgw.store.postgresql.locks import lock
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.steps import Moved
 
@@ -43,9 +44,8 @@ _STORE_RULE = """INSERT INTO lane_rules VALUES (%s, %s, %s, %s)
     WHERE lane_rules.generation < excluded.generation"""
 _RULES = """SELECT registration, generation, ordering, concurrency FROM lane_rules
     WHERE registration = ANY(%s)"""
-# A re-partition begins alone: what makes deliveries pending again has ended, or finds its rule.
-_BEGIN_REPARTITION = "SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))"
-_BEGIN_REQUEUE = "SELECT pg_advisory_xact_lock_shared(%s, hashtext(current_schema()))"
+# The lock with which a re-partition begins alone: what makes deliveries pending again shares it, and so has
+# ended, or finds its rule.
 _REPARTITIONS = 0x686B6778
 
 
@@ -62,7 +62,7 @@ def newest_rules(connection: Connection, rules: Mapping[str, LaneRule]) -> dict[
 
     They hold until the transaction ends: no re-partition begins before.
     """
-    connection.execute(_BEGIN_REQUEUE, (_REPARTITIONS,))
+    lock(connection, _REPARTITIONS, is_shared=True)
     found = dict(rules)
     for name, generation, ordering, concurrency in connection.execute(_RULES, (list(rules),)):
         if generation > rules[name].generation:
@@ -74,7 +74,7 @@ def repartition(transaction: Transaction, rule: LaneRule, place: LanePlace | Non
     connection = transaction.connection
     if place is None:
         # What makes deliveries pending again knows the rule before the first step moves some.
-        connection.execute(_BEGIN_REPARTITION, (_REPARTITIONS,))
+        lock(connection, _REPARTITIONS)
         stored = (rule.registration, rule.generation, rule.ordering.value, rule.concurrency)
         connection.execute(_STORE_RULE, stored)
         begin = LanePlace(_outdated(connection, rule))

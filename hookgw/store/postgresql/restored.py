@@ -16,6 +16,7 @@ from psycopg import Connection
 
 from hookgw.store.generations import Generations, read_generations
 from hookgw.store.postgresql.identity import find
+from hookgw.store.postgresql.locks import lock
 from hookgw.store.postgresql.lookups import one_row
 
 logger = structlog.get_logger("hookgw.store")
@@ -41,7 +42,7 @@ _HOME = """SELECT home, concat_ws('.', (SELECT oid FROM pg_database WHERE datnam
     'log_state'::regclass::oid) FROM log_state"""
 
 
-def renumber_restored(connection: Connection, schema: str, place: str) -> None:
+def renumber_restored(connection: Connection, place: str) -> None:
     """Put pending deliveries and the log before all that this server will number, if they come from another.
 
     A log that was restored gets another generation.
@@ -56,7 +57,7 @@ def renumber_restored(connection: Connection, schema: str, place: str) -> None:
         return
     with connection.transaction():
         # Nodes that start together do it once.
-        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
+        lock(connection, _LOCK)
         count = 0
         is_ahead = one_row(connection, _IS_AHEAD) == (True,)
         if is_ahead:

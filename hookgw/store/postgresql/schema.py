@@ -331,6 +331,7 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
         StartError: it is too old, or a newer hookgw wrote it, or has an unfinished copy.
     """
     with connection.transaction():
+        # Not as other locks: the schema may be missing.
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
         missing = missing_tables(connection)
         if not {*missing} - _SINCE_7:

@@ -372,7 +372,7 @@ def _adopt(server: Server, generation: int) -> None:
             raise StartError(f"Tables of hookgw are missing there: {', '.join(missing)}.")
         migrate(connection, server.schema, server.place)
         raise_sequences(connection)
-        renumber_restored(connection, server.schema, server.place)
+        renumber_restored(connection, server.place)
         # Its heartbeats find that it is no member, so it stops its lanes, joins, and reads everything again.
         # Until then the storage refuses the outcomes that it has for deliveries of the former server.
         forget_member(connection, generation)
@@ -388,9 +388,9 @@ def _open(
         migrate(connection, server.schema, server.place)
         if behind := raise_sequences(connection):
             logger.warning("sequences were behind their tables and were raised", sequences=behind)
-        renumber_restored(connection, server.schema, server.place)
+        renumber_restored(connection, server.place)
         begin_log(connection, now, is_whole=keep_unwanted)
-        cipher = reencrypt(connection, server.schema, keys, server.place)
+        cipher = reencrypt(connection, keys, server.place)
         feed = Feed()
         feed.start_at(find_start(connection))
         return cipher, feed
