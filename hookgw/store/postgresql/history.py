@@ -29,7 +29,7 @@ from hookgw.store.postgresql.event_ids import oldest_ids as oldest_ids
 from hookgw.store.postgresql.event_ids import remembered_by_instance as remembered_by_instance
 from hookgw.store.postgresql.event_ids import remembered_bytes as remembered_bytes
 from hookgw.store.postgresql.lookups import count_rows, instance_number, one_row, sought
-from hookgw.store.postgresql.removal import Removed, remove
+from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.selection import DIALECT, IS_LISTED
 from hookgw.store.postgresql.selection import look_at_payloads as look_at_payloads
 from hookgw.store.postgresql.transaction import Transaction
@@ -46,12 +46,11 @@ _SUMMARIES = f"""SELECT {_SUMMARY} FROM deliveries d {_JOINS}
     WHERE d.seq = ANY(%s) ORDER BY d.seq DESC"""  # noqa: S608 - only the texts above are in it
 _FOUND = f"""SELECT {_SUMMARY}, e.data, e.sender, e.server_url,
     (SELECT body FROM bodies WHERE bodies.seq = d.seq) FROM deliveries d {_JOINS}"""  # noqa: S608
-_BY_SEQ = f"""{_FOUND} WHERE d.seq = %(seq)s AND d.instance = %(instance)s
-    AND (NOT %(without_global)s OR {IS_LISTED})"""
+_BY_SEQ = f"{_FOUND} WHERE d.seq = %(seq)s AND d.instance = %(instance)s AND {IS_LISTED}"
 # An event may have several deliveries: people ask about the newest one.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(d.seq) FROM events m JOIN deliveries d ON d.event = m.seq
-    WHERE m.id = %(id)s AND m.instance = %(instance)s AND (NOT %(without_global)s OR {IS_LISTED}))"""  # noqa: S608
+    WHERE m.id = %(id)s AND m.instance = %(instance)s AND {IS_LISTED})"""  # noqa: S608
 _CONTENT = """SELECT kind, data FROM events
     WHERE id = %(id)s AND instance = %(instance)s AND octet_length(data) > 0"""
 # The index of events begins with their ids.
@@ -259,11 +258,11 @@ def remove_oldest(transaction: Transaction, found: Sequence[Oldest], before: flo
     # The bytes are what they took: the server does not tell what it uses.
     given = ([one.seq for one in found], micros(before))
     rows = transaction.connection.execute(_STILL_OLD, given).fetchall()
-    gone = Removed(0, 0)
+    size = 0
     if rows:
-        gone = remove(transaction.connection, [seq for seq, _ in rows], {event for _, event in rows})
+        size = remove(transaction.connection, [seq for seq, _ in rows], {event for _, event in rows})
     transaction.count_rows(len(rows))
-    return len(rows), gone.size + ROW_BYTES * len(rows)
+    return len(rows), size + ROW_BYTES * len(rows)
 
 
 def _forget_instances(transaction: Transaction) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from psycopg import Connection
 
 from hookgw.records.instances import is_retired
-from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.generations import Generations
 from hookgw.store.history_rows import event_of
@@ -22,7 +21,7 @@ from hookgw.store.postgresql.event_ids import keep_ids
 from hookgw.store.postgresql.history import summaries
 from hookgw.store.postgresql.lookups import columns_of, instance_number, one_row, sought
 from hookgw.store.postgresql.schema import SETTLED
-from hookgw.store.postgresql.selection import DIALECT
+from hookgw.store.postgresql.selection import DIALECT, IS_LISTED
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
 
@@ -93,9 +92,8 @@ _PAYLOADS = """SELECT e.xid, e.seq, e.accepted_at,
 
 _EVENT = """SELECT seq, accepted_at, id, kind, time, data, sender, server_url FROM events
     WHERE id = %s AND instance = %s AND octet_length(data) > 0"""
-_DELIVERIES = f"""SELECT seq FROM deliveries
-    WHERE event = %s AND (NOT %s OR left(registration, {len(GLOBAL_ID_PREFIX)}) <> '{GLOBAL_ID_PREFIX}')
-    ORDER BY seq DESC LIMIT %s"""  # noqa: S608 - constants
+_DELIVERIES = f"""SELECT seq FROM deliveries WHERE event = %(event)s AND {IS_LISTED}
+    ORDER BY seq DESC LIMIT %(rows)s"""  # noqa: S608 - constants
 
 _COUNT = "SELECT instance, count(*), coalesce(sum(unwanted), 0)::bigint FROM log GROUP BY instance"
 _OLDEST = """SELECT instance, xid, seq, unwanted FROM log
@@ -205,7 +203,7 @@ def find_event(
         row = connection.execute(_EVENT, (sought(event_id), number)).fetchone()
         if row is None:
             return None
-        given = (row[0], without_global, searches.MOST_ATTEMPTS)
+        given = {"event": row[0], "without_global": without_global, "rows": searches.MOST_ATTEMPTS}
         seqs = [seq for (seq,) in connection.execute(_DELIVERIES, given)]
         return EventReport(event_of(instance, *row[2:]), seconds(row[1]), summaries(connection, seqs))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 from psycopg import Connection
 
@@ -18,22 +17,19 @@ _REMOVE = """
     ),
     gone_bodies AS (DELETE FROM bodies WHERE seq = ANY(%(seqs)s) RETURNING octet_length(body) + 60 AS size),
     gone AS (DELETE FROM deliveries WHERE seq = ANY(%(seqs)s) RETURNING size)
-    SELECT (SELECT count(*) FROM gone), coalesce((SELECT sum(size) FROM gone), 0)::bigint
+    SELECT coalesce((SELECT sum(size) FROM gone), 0)::bigint
         + coalesce((SELECT sum(size) FROM gone_attempts), 0)::bigint
         + coalesce((SELECT sum(size) FROM gone_bodies), 0)::bigint"""
 
 
-class Removed(NamedTuple):
-    """How many deliveries were removed, and the bytes of their payloads, attempts and bodies."""
-
-    deliveries: int
-    size: int
-
-
 def remove(
     connection: Connection, seqs: Collection[int], events: Collection[int], *, is_pruned: bool = True
-) -> Removed:
-    """See :func:`hookgw.store.sqlite.settle.remove`."""
-    count, size = one_row(connection, _REMOVE, {"seqs": list(seqs)})
+) -> int:
+    """See :func:`hookgw.store.sqlite.settle.remove`.
+
+    Returns:
+        The bytes of the payloads, attempts and bodies.
+    """
+    size: int = one_row(connection, _REMOVE, {"seqs": list(seqs)})[0]
     keep_ids(connection, events, is_pruned=is_pruned)
-    return Removed(count, size)
+    return size

@@ -19,7 +19,8 @@ from hookgw.store.records import CancelQuery, ReplayQuery
 from hookgw.store.searches import Looked, spellings
 
 # Registrations of the configuration, present and past, by the beginning of their ids.
-IS_LISTED = f"left(registration, {len(GLOBAL_ID_PREFIX)}) <> '{GLOBAL_ID_PREFIX}'"
+IS_LISTED = f"""(NOT %(without_global)s
+    OR left(registration, {len(GLOBAL_ID_PREFIX)}) <> '{GLOBAL_ID_PREFIX}')"""
 # All are short, or kept only up to a limit.
 _HAS_ERROR = """(strpos(coalesce(reason, ''), %(error)s) > 0 OR EXISTS (
     SELECT FROM attempts a WHERE a.delivery = seq AND a.number = attempts

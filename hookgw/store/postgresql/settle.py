@@ -12,10 +12,10 @@ from hookgw.records.deliveries import Attempt, DeliveryState, Settlement
 from hookgw.store.commits.changes import weigh
 from hookgw.store.figure_news import BURIED, DELIVERED, entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
-from hookgw.store.postgresql.lookups import columns_of, count_rows
+from hookgw.store.postgresql.lookups import columns_of, count_rows, sought
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, seconds, storable
+from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, seconds
 
 # Locked in one order: two commits that settle the same deliveries would otherwise wait for each other. The
 # state is in a form that no index has: with old statistics, the server would take a partial index of what is
@@ -171,5 +171,4 @@ def make_due(connection: Connection, registration: str) -> int:
 
 def text(found: str | None) -> str | None:
     """Return a text of a receiver or of the system, with what the server cannot store replaced."""
-    found = storable(found)
-    return found if found is None or "\0" not in found else found.replace("\0", "\ufffd")
+    return None if found is None else sought(found)

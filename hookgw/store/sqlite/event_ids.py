@@ -7,7 +7,6 @@ more. The index ``remembered`` has these rows by age.
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from hookgw.store.log import BLANK
 from hookgw.store.persons import Person
 from hookgw.store.records import micros
 from hookgw.store.searches import LAST
-from hookgw.store.sqlite.bulk import pairs_of
+from hookgw.store.sqlite.bulk import as_json, pairs_of
 from hookgw.store.sqlite.transaction import Transaction
 
 # The id is in the row and in the unique index, and pages are not full; measured with ids of 10 to 60
@@ -104,12 +103,12 @@ def oldest_ids(
     connection: sqlite3.Connection, holders: Sequence[int], after: Oldest, limit: int
 ) -> list[Oldest]:
     given = {"at": after.at, "heard": -after.size, "after": after.seq, "rows": limit}
-    found = connection.execute(_OLDEST_OF, {**given, "holders": json.dumps(holders)}).fetchone()
+    found = connection.execute(_OLDEST_OF, {**given, "holders": as_json(holders)}).fetchone()
     return _oldest_of(found[0])
 
 
 def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> int:
-    seqs = json.dumps([one.seq for one in found])
+    seqs = as_json([one.seq for one in found])
     transaction.count_rows(transaction.connection.execute(_FORGET_FOUND, (seqs,)).rowcount)
     return sum(one.size for one in found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
@@ -75,15 +74,16 @@ _OLD_UNHEARD = """SELECT json_group_array(seq), count(*) FROM (
 # Two numbers that the file keeps: it costs next to nothing.
 _USED = """SELECT (page_count - freelist_count) * page_size
     FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
-# An event is a row of about 60 bytes beside its payload. As many as fit share a page of 4,096 bytes; a
-# larger one fills pages of its own, and its rest shares one. All else of a delivery takes 210 bytes. The
-# walk through the index takes 0.1 s for a million pending deliveries, beside the commits.
-_NEEDED = """SELECT
-    (SELECT coalesce(sum(210 + iif(size < 4000, 4096 / max(1, 4060 / (size + 60)), size + 400)), 0)
-        FROM deliveries INDEXED BY outbox WHERE state = 'pending')
-    + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)
-    + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)
-    + (SELECT coalesce(sum(length(more) + 40), 0) FROM figures)"""
+# How many rows parts of the file have, and about how many bytes these take. An event is a row of about 60
+# bytes beside its payload. As many as fit share a page of 4,096 bytes; a larger one fills pages of its own,
+# and its rest shares one. All else of a delivery takes 210 bytes. The walk through the index takes 0.1 s for
+# a million pending deliveries, beside the commits.
+OUTBOX_SIZE = """SELECT count(*), coalesce(sum(
+        210 + iif(size < 4000, 4096 / max(1, 4060 / (size + 60)), size + 400)), 0)
+    FROM deliveries INDEXED BY outbox WHERE state = 'pending'"""
+RECORDS_SIZE = "SELECT count(*), coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves"
+AUDIT_SIZE = "SELECT count(*), coalesce(sum(length(entry) + 120), 0) FROM audit"
+FIGURES_SIZE = "SELECT count(*), coalesce(sum(length(more) + 40), 0) FROM figures"
 
 # In parts, by number: what each instance holds. All of the table is read, but of the rest a sample.
 _HELD = f"""
@@ -127,6 +127,7 @@ SUMMARIES = f"""SELECT json_group_array(json(line)) FROM (SELECT {_SUMMARY} AS l
 _names_of = msgspec.json.Decoder(list[str]).decode
 _parts_of = msgspec.json.Decoder(list[Part]).decode
 _oldest_of = msgspec.json.Decoder(list[Oldest]).decode
+_newest_of = msgspec.json.Decoder(dict[str, int]).decode
 _row_of = msgspec.json.Decoder(DeliveryRow).decode
 delivery_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 _NEWEST = """SELECT json_group_object(substr(name, 2), at) FROM (
@@ -215,8 +216,8 @@ def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
 
 
 def newest(connection: sqlite3.Connection, instances: Collection[str]) -> dict[str, float]:
-    names = json.dumps([of_instance(name) for name in instances])
-    found = json.loads(connection.execute(_NEWEST, (names,)).fetchone()[0])
+    names = as_json([of_instance(name) for name in instances])
+    found = _newest_of(connection.execute(_NEWEST, (names,)).fetchone()[0])
     return {name: seconds(at) for name, at in found.items()}
 
 
@@ -249,7 +250,7 @@ def find_oldest(
     *,
     rows: int,
 ) -> list[Oldest]:
-    given = {"holders": json.dumps(holders), "at": after.at, "after": after.seq, "end": micros(before)}
+    given = {"holders": as_json(holders), "at": after.at, "after": after.seq, "end": micros(before)}
     return _oldest_of(
         connection.execute(_OLDEST_OF, {**given, "rows": rows, "bytes": PRUNE_BYTES}).fetchone()[0]
     )
@@ -257,7 +258,7 @@ def find_oldest(
 
 def remove_oldest(transaction: Transaction, found: Sequence[Oldest], before: float) -> tuple[int, int]:
     # The bytes are those of the ids: the file tells what it uses.
-    given = {"seqs": json.dumps([one.seq for one in found]), "end": micros(before)}
+    given = {"seqs": as_json([one.seq for one in found]), "end": micros(before)}
     seqs, events, count = transaction.connection.execute(_STILL_OLD, given).fetchone()
     transaction.count_rows(count)
     return count, remove(transaction.connection, seqs, events) if count else 0
@@ -268,7 +269,8 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def needed_bytes(connection: sqlite3.Connection) -> int:
-    return int(connection.execute(_NEEDED).fetchone()[0])
+    sizes = (OUTBOX_SIZE, RECORDS_SIZE, AUDIT_SIZE, FIGURES_SIZE)
+    return sum(connection.execute(statement).fetchone()[1] for statement in sizes)
 
 
 class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):

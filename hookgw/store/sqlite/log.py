@@ -5,7 +5,6 @@ The number of a run is that of its last event. Events without an entry have high
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,6 @@ from typing import Any
 import msgspec
 
 from hookgw.records.instances import is_retired
-from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.generations import Generations
 from hookgw.store.history_rows import event_of, summary_of
@@ -29,12 +27,12 @@ from hookgw.store.log import (
     entry_of,
 )
 from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
-from hookgw.store.sqlite.bulk import Bulk, numbers_of, pairs_of
+from hookgw.store.sqlite.bulk import Bulk, as_json, numbers_of, pairs_of
 from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.history import SUMMARIES, delivery_rows_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.recent_events import RecentEvents
-from hookgw.store.sqlite.selection import DIALECT
+from hookgw.store.sqlite.selection import DIALECT, IS_LISTED
 from hookgw.store.sqlite.transaction import Transaction
 
 _STATE = """SELECT generation, (SELECT max(at) FROM log_begins WHERE instance = 0 OR {ours}),
@@ -98,11 +96,9 @@ _END_OF_TAIL = "SELECT seq, accepted_at FROM events WHERE seq > ? ORDER BY seq L
 _EVENT = """SELECT e.seq, k.name, e.time, e.accepted_at, e.data, e.sender, e.server_url
     FROM events e CROSS JOIN names k ON k.number = e.kind
     WHERE e.id = :id AND e.instance = (SELECT number FROM names WHERE name = :instance) AND length(e.data)"""
-_DELIVERIES = f"""SELECT d.seq FROM deliveries d INDEXED BY deliveries_of_event
-    CROSS JOIN names r ON r.number = d.registration
-    WHERE d.event = :event AND NOT (:without_global
-        AND substr(r.name, 1, {len(GLOBAL_ID_PREFIX)}) = '{GLOBAL_ID_PREFIX}')
-    ORDER BY d.seq DESC LIMIT :rows"""  # noqa: S608 - constants
+_DELIVERIES = f"""SELECT json_group_array(seq) FROM (
+    SELECT seq FROM deliveries INDEXED BY deliveries_of_event WHERE event = :event AND {IS_LISTED}
+    ORDER BY seq DESC LIMIT :rows)"""  # noqa: S608 - constants
 
 # The number of a run is that of its last event.
 _COUNT = """WITH part AS MATERIALIZED (SELECT run FROM log_runs WHERE run > :after
@@ -173,7 +169,7 @@ def _instances(query: EventQuery) -> tuple[str, dict[str, Any]]:
     if query.instance is not None:
         return _OURS, {"instance": of_instance(query.instance)}
     if query.among is not None:
-        return _AMONG, {"among": json.dumps([of_instance(name) for name in query.among])}
+        return _AMONG, {"among": as_json([of_instance(name) for name in query.among])}
     return "1", {}
 
 
@@ -281,9 +277,8 @@ def find_event(
     if row is None:
         return None
     seq, kind, at, accepted_at, data, sender, server_url = row
-    given = {"event": seq, "without_global": int(without_global), "rows": searches.MOST_ATTEMPTS}
-    seqs = json.dumps([number for (number,) in connection.execute(_DELIVERIES, given)])
-    lines = connection.execute(SUMMARIES, (seqs,)).fetchone()[0]
+    given = {"event": seq, "without_global": without_global, "rows": searches.MOST_ATTEMPTS}
+    lines = connection.execute(SUMMARIES, connection.execute(_DELIVERIES, given).fetchone()).fetchone()[0]
     return EventReport(
         event_of(instance, event_id, kind, at, bytes(data), sender, server_url),
         seconds(accepted_at),
@@ -303,12 +298,12 @@ def oldest_unwanted(
 ) -> list[Unwanted]:
     former = after or Unwanted(0, 0, (0, 0), 0)
     given = {"run": former.run, "instance": former.instance, "seq": former.place[1], "rows": rows}
-    rows_found = connection.execute(_OLDEST, {**given, "holders": json.dumps(holders)}).fetchone()[0]
+    rows_found = connection.execute(_OLDEST, {**given, "holders": as_json(holders)}).fetchone()[0]
     return [Unwanted(run, instance, (0, seq), size) for run, instance, seq, size in _unwanted_of(rows_found)]
 
 
 def remove_unwanted(transaction: Transaction, seqs: Sequence[int]) -> int:
-    given = (json.dumps(seqs),)
+    given = (as_json(seqs),)
     events, count = transaction.connection.execute(_STILL_UNWANTED, given).fetchone()
     keep_ids(transaction.connection, events)
     transaction.count_rows(count)
@@ -320,4 +315,4 @@ def empty_runs(connection: sqlite3.Connection, most: int) -> list[int]:
 
 
 def forget_runs(transaction: Transaction, runs: Sequence[int]) -> None:
-    transaction.connection.execute(_FORGET_RUNS, (json.dumps(runs),))
+    transaction.connection.execute(_FORGET_RUNS, (as_json(runs),))

@@ -24,6 +24,7 @@ from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_exi
 from hookgw.store.sqlite.database import keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes
 from hookgw.store.sqlite.file_lock import has_foreign_log, hold_lock, log_of
+from hookgw.store.sqlite.history import AUDIT_SIZE, FIGURES_SIZE, OUTBOX_SIZE, RECORDS_SIZE
 from hookgw.store.sqlite.leftovers import kept_copies, leftovers, remove_leftovers, spare_of
 from hookgw.store.sqlite.log_index import index_of
 from hookgw.store.sqlite.new_file import keep_under
@@ -112,10 +113,6 @@ def check_file(path: Path, on_opened: Callable[[sqlite3.Connection], object] = l
         if pending != walked:
             problems.append(f"The index of the outbox has {pending} pending deliveries, the table {walked}.")
         problems += _dangling(count)
-        if version >= 6:
-            lost = count("SELECT count(*) FROM log l LEFT JOIN events e ON e.seq = l.seq WHERE e.seq IS NULL")
-            if lost:
-                problems.append(f"{lost} entries of the log have no event.")
         return FileReport(
             file=str(path),
             schema=version,
@@ -142,6 +139,9 @@ def _dangling(count: Callable[[str], int]) -> list[str]:
     )
     if lost:
         problems.append(f"{lost} deliveries have no event.")
+    lost = count("SELECT count(*) FROM log l LEFT JOIN events e ON e.seq = l.seq WHERE e.seq IS NULL")
+    if lost:
+        problems.append(f"{lost} entries of the log have no event.")
     for table in ("attempts", "bodies"):
         key = "delivery" if table == "attempts" else "seq"
         lost = count(
@@ -174,37 +174,19 @@ def measure_file(path: Path) -> list[Usage]:
             return first, second
 
         pages, free = row("SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count")
-        # As history.py estimates what the outbox needs.
-        outbox = row(
-            """SELECT count(*), coalesce(sum(210 + iif(size < 4000, 4096 / max(1, 4060 / (size + 60)),
-            size + 400)), 0) FROM deliveries WHERE state = 'pending'"""
-        )
-        bodies = row("SELECT count(*), coalesce(sum(length(body) + 40), 0) FROM bodies")
-        ids, audit = (0, 0), (0, 0)
-        if version >= 4:
-            ids = (row("SELECT count(*), 0 FROM events WHERE heard < 0")[0], remembered_bytes(connection))
-        if version >= 5:
-            audit = row("SELECT count(*), coalesce(sum(length(entry) + 120), 0) FROM audit")
-        logged = (0, 0)
-        if version >= 6:
-            entries, unwanted = row("SELECT count(*), coalesce(sum(unwanted), 0) FROM log")
-            logged = entries, unwanted + entries * ENTRY_BYTES
-        figures = (0, 0)
-        if version >= 7:
-            figures = row("SELECT count(*), coalesce(sum(length(more) + 40), 0) FROM figures")
-        records = row("SELECT count(*), coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves")
-        names = row("SELECT count(*), coalesce(sum(2 * length(name) + 40), 0) FROM names")
-        finished = row("SELECT count(*), 0 FROM deliveries WHERE state <> 'pending'")[0]
+        ids = row("SELECT count(*), 0 FROM events WHERE heard < 0")[0], remembered_bytes(connection)
+        entries, unwanted = row("SELECT count(*), coalesce(sum(unwanted), 0) FROM log")
         parts = {
-            "outbox": outbox,
-            "stored bodies": bodies,
+            "outbox": row(OUTBOX_SIZE),
+            "stored bodies": row("SELECT count(*), coalesce(sum(length(body) + 40), 0) FROM bodies"),
             "ids": ids,
-            "records": records,
-            "names": names,
-            "audit": audit,
-            "figures": figures,
-            "log": logged,
+            "records": row(RECORDS_SIZE),
+            "names": row("SELECT count(*), coalesce(sum(2 * length(name) + 40), 0) FROM names"),
+            "audit": row(AUDIT_SIZE),
+            "figures": row(FIGURES_SIZE) if version >= 7 else (0, 0),
+            "log": (entries, unwanted + entries * ENTRY_BYTES),
         }
+        finished = row("SELECT count(*), 0 FROM deliveries WHERE state <> 'pending'")[0]
         used = (pages - free) * PAGE_BYTES
         history = max(0, used - sum(size for _, size in parts.values()))
         log = log_of(path.resolve())

@@ -256,8 +256,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 def begin_generation(connection: sqlite3.Connection) -> None:
     """Refuse cursors of the log from now on: a backup takes the place of what they were made for."""
-    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'log_state'").fetchone():
-        connection.execute(f"UPDATE log_state SET generation = {_GENERATION}")  # noqa: S608
+    connection.execute(f"UPDATE log_state SET generation = {_GENERATION}")  # noqa: S608
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
