@@ -12,7 +12,6 @@ from hookgw.connectors.connector import save_state as save_state
 from hookgw.connectors.connector import schema_with as schema_with
 from hookgw.connectors.errors import Refused as Refused
 from hookgw.connectors.errors import Unreachable as Unreachable
-from hookgw.connectors.errors import is_outage as is_outage
 from hookgw.connectors.errors import pause_after as pause_after
 from hookgw.connectors.errors import wait_after as wait_after
 from hookgw.connectors.events import attach_file as attach_file

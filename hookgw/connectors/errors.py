@@ -10,6 +10,7 @@ from typing import Any
 import trio
 
 from hookgw.kernel.errors import NetworkRefused
+from hookgw.records.connectors import ConnectionState, Session
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _LONGEST_ASKED = 3600.0  # as of receivers: a proxy's page may ask for a day
@@ -71,28 +72,42 @@ def wait_after(error: NetworkRefused, failures: int) -> float:
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)
 
 
-def is_outage(error: NetworkRefused, failures: int) -> bool:
-    """Return whether a connection is no longer open.
+async def pause_after(
+    session: Session,
+    error: NetworkRefused,
+    failures: int,
+    what: str,
+    logger: Any,
+    *,
+    is_open: bool,
+    was_open: bool,
+) -> bool:
+    """Report an outage, log the failure, and wait before the next try; see :func:`wait_after`.
 
-    One failure is nothing, unless the server wants nothing for a while. After a second one, a send would
+    One failure is no outage, unless the server wants nothing for a while. After a second one, a send would
     fail, too.
 
     Args:
-        error, failures: the last failure, and how many there were in a row.
-    """
-    return failures > 1 or (error.retry_after or 0.0) > _MOMENT
-
-
-async def pause_after(error: NetworkRefused, failures: int, what: str, *, instance: str, logger: Any) -> None:
-    """Log a failure, and wait before the next try; see :func:`wait_after`.
-
-    Args:
+        session: of the instance.
         error, failures: the last failure, and how many there were in a row.
         what: has failed, for the log.
-        instance: its name.
         logger: of structlog.
+        is_open: whether the connection counts as open. After an outage, it is ``connecting``.
+        was_open: whether its state is to stay if it is not open. Otherwise, the state becomes ``close``, with
+            the failure as the reason: perhaps the options name another server.
+
+    Returns:
+        Whether the connection still counts as open.
     """
+    if failures > 1 or (error.retry_after or 0.0) > _MOMENT:
+        if is_open:
+            is_open = False
+            await session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
+        elif not was_open:
+            reason = str(error).removesuffix(".")
+            await session.set_state(ConnectionState.CLOSE, 503, message=f"{reason}. hookgw keeps trying.")
     wait = wait_after(error, failures)
     more = {"reason": str(error), "code": error.code, "retry_after": round(wait, 1)}
-    logger.warning(what, instance=instance, **more)
+    logger.warning(what, instance=session.instance, **more)
     await trio.sleep(wait)
+    return is_open

@@ -95,7 +95,7 @@ class Receiver:
         self._told: set[str] = set()
         self._to_join: list[str] = []
         self._lookups = 0
-        self._is_open = False
+        self._is_open = self._was_open = False
 
     async def run(self) -> None:
         """Log in, and receive until cancelled.
@@ -124,18 +124,17 @@ class Receiver:
             else:
                 failures, self._gaps.limit = 0, PAGE
                 if not self._is_open:
-                    self._is_open = True
+                    self._is_open = self._was_open = True
                     await self._session.set_state(
                         ConnectionState.OPEN, wuid=self._connection.user, profileName=name
                     )
 
     async def _wait(self, error: NetworkRefused, failures: int) -> None:
-        if self._is_open and kit.is_outage(error, failures):
-            self._is_open = False
-            await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
         self._batch.clear()
-        instance = self._session.instance
-        await kit.pause_after(error, failures, "homeserver failed", instance=instance, logger=logger)
+        what, was_open = "homeserver failed", self._was_open
+        self._is_open = await kit.pause_after(
+            self._session, error, failures, what, logger, is_open=self._is_open, was_open=was_open
+        )
 
     async def _log_in_again(self, error: Refused) -> str:
         options = self._connection.options

@@ -172,11 +172,6 @@ class Client(NetworkClient):
             return NotFound.of("telegram.file_gone", "Telegram no longer has the file.")
         return Unreachable(_STATUS_UNKNOWN.format(response.status_code))
 
-    def unreachable(self, error: httpx.HTTPError | httpx.InvalidURL) -> Unreachable:
-        """Return the error for a request without an answer, as a sentence: another one may follow."""
-        found = super().unreachable(error)
-        return found if found.retry_after else Unreachable(f"{str(found).removesuffix('.')}.")
-
     async def _call(
         self,
         verb: str,

@@ -21,7 +21,6 @@ from hookgw import ConnectionState, NetworkRefused
 from hookgw.connectors import (
     NetworkEvents,
     Unreachable,
-    is_outage,
     mapping,
     number,
     pause_after,
@@ -204,13 +203,10 @@ class Poller:
         self._unreadable = 0
 
     async def _wait(self, error: NetworkRefused, failures: int) -> None:
-        if self._is_open and is_outage(error, failures):
-            self._is_open = False
-            await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
-        elif not self._was_open and is_outage(error, failures):
-            # Perhaps base_url is wrong, or not among the operator's servers: the state shows the reason.
-            await self._session.set_state(ConnectionState.CLOSE, 503, message=f"{error} hookgw keeps trying.")
-        await pause_after(error, failures, "polling failed", instance=self._session.instance, logger=logger)
+        what, was_open = "polling failed", self._was_open
+        self._is_open = await pause_after(
+            self._session, error, failures, what, logger, is_open=self._is_open, was_open=was_open
+        )
 
 
 def _raw_updates(body: bytes) -> dict[int, bytes]:

@@ -20,7 +20,7 @@ from hookgw import (
     NotSupported,
     ProofRefused,
 )
-from hookgw.connectors import is_outage, is_secret, mapping, number, pause_after, text
+from hookgw.connectors import is_secret, mapping, number, pause_after, text
 
 from .client import Refused
 from .connection import Connection
@@ -70,20 +70,16 @@ class WebhookKeeper:
                     await self._connection.check_refusal(error, was_open=is_open)
                     continue
                 failures += 1
+                was_open = bool(name)
                 if isinstance(error, Refused) and not error.is_temporary:
                     # Telegram does not like the URL. That may pass: its name may be new.
-                    name, is_open = "", False
+                    name, is_open, was_open = "", False, True
                     reason = f"Telegram refuses the webhook: {error}"
                     await self._session.set_state(ConnectionState.CLOSE, error.error_code, message=reason)
-                elif is_open and is_outage(error, failures):
-                    is_open = False
-                    await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
-                elif not name and is_outage(error, failures):
-                    # Perhaps base_url is wrong, or not among the operator's servers: the state says why.
-                    reason = f"{error} hookgw keeps trying."
-                    await self._session.set_state(ConnectionState.CLOSE, 503, message=reason)
-                what, instance = "webhook not checked", self._session.instance
-                await pause_after(error, failures, what, instance=instance, logger=logger)
+                what = "webhook not checked"
+                is_open = await pause_after(
+                    self._session, error, failures, what, logger, is_open=is_open, was_open=was_open
+                )
                 continue
             failures = 0
             if is_taken:

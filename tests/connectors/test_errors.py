@@ -1,12 +1,15 @@
 """What a network's refusal becomes for the caller, and when a connector tries again."""
 
+from typing import Any
+
 import pytest
 import structlog
 import trio
 from trio.testing import MockClock
 
-from hookgw import NetworkRefused
-from hookgw.connectors import Refused, Unreachable, is_outage, pause_after, wait_after
+from hookgw import ConnectionState, NetworkRefused
+from hookgw.connectors import Refused, Unreachable, pause_after, wait_after
+from hookgw.testing import FakeSession
 
 
 @pytest.mark.parametrize(
@@ -42,18 +45,35 @@ def test_waits_double_to_a_minute_and_undercut_no_server_that_asks_for_an_hour()
     assert wait_after(Unreachable("Closed.", retry_after=86_400), 1) == 3600
 
 
-def test_one_failure_is_an_outage_only_if_the_server_wants_a_long_wait() -> None:
-    assert not is_outage(Unreachable("Away."), 1)
-    assert is_outage(Unreachable("Away."), 2)
-    assert not is_outage(Unreachable("Busy.", retry_after=5), 1)
-    assert is_outage(Unreachable("Busy.", retry_after=60), 1)
+async def paused(error: NetworkRefused, failures: int, **state: bool) -> tuple[bool, list[Any]]:
+    session, logger = FakeSession(), structlog.get_logger()
+    is_open = await pause_after(session, error, failures, "poll failed", logger, **state)
+    return is_open, session.states
+
+
+async def test_one_failure_is_an_outage_only_if_the_server_wants_a_long_wait(
+    autojump_clock: MockClock,
+) -> None:
+    for error, failures in (Unreachable("Away."), 1), (Unreachable("Busy.", retry_after=5), 1):
+        assert await paused(error, failures, is_open=True, was_open=True) == (True, [])
+    for error, failures in (Unreachable("Away."), 2), (Unreachable("Busy.", retry_after=60), 1):
+        lost = (ConnectionState.CONNECTING, 503, {"message": str(error)})
+        assert await paused(error, failures, is_open=True, was_open=True) == (False, [lost])
+        assert await paused(error, failures, is_open=False, was_open=True) == (False, [])
+
+
+async def test_a_server_that_was_never_reached_is_a_reason_of_the_state(autojump_clock: MockClock) -> None:
+    never = (ConnectionState.CLOSE, 503, {"message": "Away. hookgw keeps trying."})
+    for error in Unreachable("Away"), Unreachable("Away."):
+        assert await paused(error, 1, is_open=False, was_open=False) == (False, [])
+        assert await paused(error, 2, is_open=False, was_open=False) == (False, [never])
 
 
 async def test_a_pause_says_why(autojump_clock: MockClock) -> None:
     began = trio.current_time()
     with structlog.testing.capture_logs() as logs:
         error = Refused("Busy.", remote_status=429, code="SLOW", retry_after=7)
-        await pause_after(error, 1, "poll failed", instance="shop", logger=structlog.get_logger())
+        await paused(error, 1, is_open=True, was_open=True)
     assert trio.current_time() == began + 7
     assert logs == [
         {

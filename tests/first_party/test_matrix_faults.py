@@ -260,6 +260,19 @@ async def test_wrong_options_close(session: FakeSession, options: dict[str, Any]
     assert said in more["message"]
 
 
+async def test_a_homeserver_that_was_never_reached_is_a_state_with_a_reason(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    homeserver.will("POST login", httpx.ConnectError("no route"))
+    homeserver.will("POST login", httpx.ConnectError("no route"))
+    homeserver.sync()
+    async with running(session):
+        await session.wait_until(ConnectionState.OPEN)
+    (_, _, _), (state, reason, more), _ = session.states
+    assert (state, reason) == (ConnectionState.CLOSE, 503)
+    assert more["message"] == "The homeserver cannot be reached: no route. hookgw keeps trying."
+
+
 async def test_a_wrong_password_and_a_strangers_token_close(
     homeserver: Homeserver, session: FakeSession
 ) -> None:

@@ -165,7 +165,7 @@ PAGES = {
             ],
             "Requests": [
                 *("NetworkClient", "Refused", "Unreachable", "retry_after_of", "wait_after", "pause_after"),
-                *("is_outage", "WatchedConnection", "StatusReason"),
+                *("WatchedConnection", "StatusReason"),
                 *("REQUEST_TIMEOUT", "chunks_of", "read_file", "pass_file"),
             ],
             "JSON of the network": [
