@@ -148,26 +148,12 @@ async def open_gateway(
             deliveries = open_deliveries(core, fleet.lane_pauses, events.intake, webhooks.service.send_once)
             messages = open_messages(core, instances, deliveries.history)
             accounts = open_accounts(core, instances, webhooks)
+            operations = await open_operations(
+                core, fleet, instances, webhooks, deliveries, messages.service.send, {APPLY: accounts.answer}
+            )
+            keys = open_keys(core)
             parts = Parts(
-                core=core,
-                fleet=fleet,
-                instances=instances,
-                webhooks=webhooks,
-                events=events,
-                deliveries=deliveries,
-                messages=messages,
-                keys=open_keys(core),
-                accounts=accounts,
-                operations=await open_operations(
-                    core,
-                    fleet,
-                    instances,
-                    webhooks.auto_disable,
-                    deliveries,
-                    webhooks.service,
-                    messages.service.send,
-                    {APPLY: accounts.answer},
-                ),
+                core, fleet, instances, webhooks, events, deliveries, messages, accounts, keys, operations
             )
             gateway = gateway_of(parts)
             prepare(gateway)

@@ -19,7 +19,7 @@ from hookgw.operations.open import Operations
 from hookgw.webhooks.open import Webhooks
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Parts(msgspec.Struct, frozen=True, eq=False):
     core: Core
     fleet: Fleet
     instances: Instances

@@ -17,9 +17,9 @@ from hookgw.operations.delivery_monitor import DeliveryMonitor
 from hookgw.operations.figures import FigureService
 from hookgw.operations.node_reports import NodeReports, SendMessage
 from hookgw.operations.problems import Problems
-from hookgw.operations.repairs import REPAIR, ChangesWebhooks, Mutes, Repairs
+from hookgw.operations.repairs import REPAIR, Mutes, Repairs
 from hookgw.operations.views import Views
-from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks.open import Webhooks
 
 
 class Operations(msgspec.Struct, frozen=True, eq=False):
@@ -34,13 +34,13 @@ async def open_operations(
     core: Core,
     fleet: Fleet,
     instances: Instances,
-    auto_disable: AutoDisable,
+    webhooks: Webhooks,
     deliveries: Deliveries,
-    webhooks: ChangesWebhooks,
     send_message: SendMessage,
     more_answers: Answers,
 ) -> Operations:
     node, registry, clock, dispatcher = core.node, core.registry, core.clock, core.dispatcher
+    auto_disable = webhooks.auto_disable
     monitor = DeliveryMonitor(
         registry, core.hooks, core.metrics, core.operational, auto_disable, deliveries.stuck
     )
@@ -80,7 +80,7 @@ async def open_operations(
         **reports.answers(),
         PAUSE: fleet.lane_pauses.answer,
         PARTS: deliveries.bulk.answer,
-        REPAIR: Repairs(webhooks, instances.service, node.holds).answer,
+        REPAIR: Repairs(webhooks.service, instances.service, node.holds).answer,
         **more_answers,
     }
     nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)

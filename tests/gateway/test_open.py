@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,11 @@ from tests.support.kit import emit_many
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
+
+
+def test_the_composition_root_is_one_page() -> None:
+    """What it composes is opened by each slice, in a function of its own."""
+    assert len(getsource(open_gateway).splitlines()) < 120
 
 
 async def test_a_graceful_end_lets_the_attempt_finish_and_sends_nothing_twice(
