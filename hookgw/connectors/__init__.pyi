@@ -6,8 +6,8 @@ from hookgw.connectors.client import read_file as read_file
 from hookgw.connectors.client import retry_after_of as retry_after_of
 from hookgw.connectors.connector import Connections as Connections
 from hookgw.connectors.connector import NetworkConnector as NetworkConnector
-from hookgw.connectors.connector import close_for_options as close_for_options
 from hookgw.connectors.connector import load_state as load_state
+from hookgw.connectors.connector import read_or_close as read_or_close
 from hookgw.connectors.connector import save_state as save_state
 from hookgw.connectors.connector import schema_with as schema_with
 from hookgw.connectors.errors import Refused as Refused

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 import trio
@@ -17,6 +17,7 @@ from hookgw.plugins.hookspecs import hookimpl
 from hookgw.records.connectors import ConnectionState, Connector, Session
 
 Connection = TypeVar("Connection")
+Options = TypeVar("Options")
 State = TypeVar("State", bound=msgspec.Struct)
 
 
@@ -128,17 +129,22 @@ def schema_with(schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
     return {**schema, "properties": properties}
 
 
-async def close_for_options(session: Session, error: Invalid) -> NoReturn:
-    """Close a connection whose options cannot work, and wait until the run is cancelled.
+async def read_or_close(session: Session, read: Callable[[], Options]) -> Options:
+    """Return an instance's options at the beginning of a run.
 
-    A change of the options, or a start with another configuration, begins the next run. To return instead
-    would mean a logout.
+    They may be wrong, although they were checked: the instance was imported, or the configuration has
+    changed. The connection is closed then, with the reason, until the run is cancelled: a change of the
+    options, or a start with another configuration, begins the next one. To return would mean a logout.
 
     Args:
-        error: says what is wrong with the options; it is shown as the reason.
+        session: of the instance.
+        read: returns the options, or raises ``Invalid``.
     """
-    await session.set_state(ConnectionState.CLOSE, HTTPStatus.BAD_REQUEST, message=str(error))
-    await trio.sleep_forever()
+    try:
+        return read()
+    except Invalid as error:
+        await session.set_state(ConnectionState.CLOSE, HTTPStatus.BAD_REQUEST, message=str(error))
+        await trio.sleep_forever()
 
 
 async def load_state(session: Session, as_type: type[State]) -> State:

@@ -88,10 +88,8 @@ class Evolution(kit.NetworkConnector[Receiver]):
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         await trio.lowlevel.checkpoint()
-        read_options(
-            options, read_defaults(self.defaults), ""
-        )  # the name matters only as the default of remote
-        kit.check_public_url(public_url, "Evolution API")
+        # The name matters only as the default of remote.
+        read_options(options, read_defaults(self.defaults), "", public_url)
 
     async def run(self, session: Session) -> None:
         """Keep the webhook in Evolution API set, and the state known, until cancelled.
@@ -107,8 +105,8 @@ class Evolution(kit.NetworkConnector[Receiver]):
             # From here on, `ingest` is called.
             await connection.report(ConnectionState.CONNECTING)
             try:
-                options = read_options(session.options, read_defaults(self.defaults), session.instance)
-                kit.check_public_url(session.ingest_url, "Evolution API")
+                defaults, url = read_defaults(self.defaults), session.ingest_url
+                options = read_options(session.options, defaults, session.instance, url)
             except Invalid as error:
                 await connection.report(ConnectionState.CLOSE, _BAD_REQUEST, message=str(error))
                 await trio.sleep_forever()

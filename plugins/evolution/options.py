@@ -118,13 +118,14 @@ def read_defaults(options: Mapping[str, Any]) -> Defaults:
     return defaults
 
 
-def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> Options:
+def read_options(options: dict[str, Any], defaults: Defaults, instance: str, url: str | None) -> Options:
     """Return an instance's options.
 
     Args:
         options: of the instance; valid by the schema, if they were checked when they were stored.
         defaults: the operator's.
         instance: the name of the instance.
+        url: hookgw's own; see :func:`hookgw.connectors.check_public_url`.
 
     Raises:
         Invalid: an option is missing or wrong; one sentence names it.
@@ -170,6 +171,7 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
     named = {"base_url": base_url, "api_key": api_key, "remote": own.get("remote") or instance}
     found = kit.read_options({**given, **named}, Options)
     check_token("api_key", found.api_key)
+    kit.check_public_url(url, "Evolution API")
     return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))
 
 

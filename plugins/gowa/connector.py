@@ -42,8 +42,6 @@ from hookgw.connectors import (
     FileToSend,
     NetworkConnector,
     attach_file,
-    check_public_url,
-    close_for_options,
     emit_valid,
     file_to_send,
     filled,
@@ -54,6 +52,7 @@ from hookgw.connectors import (
     pass_file,
     read_file,
     read_object,
+    read_or_close,
     sent_content,
     text,
     text_data,
@@ -92,18 +91,13 @@ class Gowa(NetworkConnector[Connection]):
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         await trio.lowlevel.checkpoint()
-        read_options(options, self.defaults)
-        check_public_url(public_url, "GOWA")
+        read_options(options, self.defaults, public_url)
 
     async def run(self, session: Session) -> None:
         """Keep the device, with hookgw's webhook, until cancelled or logged out."""
         await session.set_state(ConnectionState.CONNECTING)
-        try:
-            options = read_options(session.options, self.defaults, instance=session.instance)
-            check_public_url(session.ingest_url, "GOWA")
-        except Invalid as error:
-            # An instance that was imported, or whose configuration has changed.
-            await close_for_options(session, error)
+        given, url = {"device": session.instance, **session.options}, session.ingest_url
+        options = await read_or_close(session, partial(read_options, given, self.defaults, url))
         state = await load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)

@@ -85,13 +85,13 @@ def check_defaults(options: dict[str, Any]) -> None:
             raise ValueError(str(error)) from None
 
 
-def read_options(options: dict[str, Any], defaults: Mapping[str, Any], *, instance: str = "") -> Options:
+def read_options(options: dict[str, Any], defaults: Mapping[str, Any], url: str | None) -> Options:
     """Return an instance's options.
 
     Args:
         options: of the instance.
         defaults: of the configuration.
-        instance: its name, which is that of its device unless the options name one.
+        url: hookgw's own; see :func:`hookgw.connectors.check_public_url`.
 
     Raises:
         Invalid: an option is missing or wrong; the message names it, and the places where it can be set.
@@ -101,10 +101,11 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any], *, instan
             "gowa.base_url_missing", "Set base_url, the URL of the GOWA server, {places}.", places=_PLACES
         )
     usual = kit.defaults_for(options, defaults, ("user", "password"))
-    found = kit.read_options({"device": instance, **usual, **options}, Options)
+    found = kit.read_options({**usual, **options}, Options)
     check_server_url("base_url", found.base_url, _EXAMPLE)
     if ":" in found.user or not (found.user + found.password).isprintable():
         raise Invalid.of(
             "gowa.user_form", "user and password must be printable, and user must have no colon."
         )
+    kit.check_public_url(url, "GOWA")
     return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import trio
@@ -50,10 +51,7 @@ class Matrix(kit.NetworkConnector[Connection]):
     async def run(self, session: Session) -> None:
         """Log in, then raise events until cancelled, or logged out by the homeserver."""
         await session.set_state(ConnectionState.CONNECTING)
-        try:
-            options = read_options(session.options)
-        except Invalid as error:
-            await kit.close_for_options(session, error)
+        options = await kit.read_or_close(session, partial(read_options, session.options))
         connection = Connection(session, options, await kit.load_state(session, State))
         with self.connections.joined(session, connection):
             async with trio.open_nursery() as nursery:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -72,19 +73,13 @@ class Telegram(kit.NetworkConnector[Connection]):
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         """Refuse options with which no update would ever come."""
-        found = self._options_of(options)
-        if found.mode == "webhook":
-            check_webhook_url(public_url, found.base_url)
+        self._options_of(options, public_url)
         await trio.lowlevel.checkpoint()
 
     async def run(self, session: Session) -> None:
         """Receive updates until cancelled, or until the token is refused."""
-        try:
-            options = self._options_of(session.options)
-            if options.mode == "webhook":
-                check_webhook_url(session.ingest_url, options.base_url)
-        except Invalid as error:
-            await kit.close_for_options(session, error)
+        read = partial(self._options_of, session.options, session.ingest_url)
+        options = await kit.read_or_close(session, read)
         state = await kit.load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)
@@ -282,8 +277,11 @@ class Telegram(kit.NetworkConnector[Connection]):
         content = kit.sent_content(message, chat)
         return kit.message_data(key, content, now, status="SERVER_ACK", source=SOURCE)
 
-    def _options_of(self, options: dict[str, Any]) -> Options:
-        return read_options({**self.defaults, **options})
+    def _options_of(self, options: dict[str, Any], url: str | None) -> Options:
+        found = read_options({**self.defaults, **options})
+        if found.mode == "webhook":
+            check_webhook_url(url, found.base_url)
+        return found
 
 
 async def _call(

@@ -76,18 +76,13 @@ class Waha(kit.NetworkConnector[Connection]):
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         await trio.lowlevel.checkpoint()
-        read_options(options, self.defaults)
-        kit.check_public_url(public_url, "WAHA")
+        read_options(options, self.defaults, public_url)
 
     async def run(self, session: Session) -> None:
         """Keep the session running, with hookgw's webhook, until cancelled or logged out."""
         await session.set_state(ConnectionState.CONNECTING)
-        try:
-            options = read_options(session.options, self.defaults)
-            kit.check_public_url(session.ingest_url, "WAHA")
-        except Invalid as error:
-            # An instance that was imported, or whose configuration has changed.
-            await kit.close_for_options(session, error)
+        read = partial(read_options, session.options, self.defaults, session.ingest_url)
+        options = await kit.read_or_close(session, read)
         state = await kit.load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)

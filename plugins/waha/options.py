@@ -90,8 +90,13 @@ def check_defaults(options: dict[str, Any]) -> None:
             raise ValueError(str(error)) from None
 
 
-def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Options:
+def read_options(options: dict[str, Any], defaults: Mapping[str, Any], url: str | None) -> Options:
     """Return an instance's options.
+
+    Args:
+        options: of the instance.
+        defaults: of the configuration.
+        url: hookgw's own; see :func:`hookgw.connectors.check_public_url`.
 
     Raises:
         Invalid: an option is missing or wrong; the message names it, and the places where it can be set.
@@ -104,4 +109,5 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Option
     found = kit.read_options({**usual, **options}, Options)
     check_server_url("base_url", found.base_url, _EXAMPLE)
     check_token("api_key", found.api_key)
+    kit.check_public_url(url, "WAHA")
     return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import trio
@@ -20,7 +21,7 @@ from hookgw import (
     Session,
     Unavailable,
 )
-from hookgw.connectors import answer_challenge, is_secret
+from hookgw.connectors import answer_challenge, is_secret, read_or_close
 from hookgw.kernel.units import Size
 from hookgw.records.events import Catalog
 
@@ -53,13 +54,10 @@ class Webhook:
 
     async def run(self, session: Session) -> None:
         """Be open: there is nothing to connect to."""
-        try:
-            _checked(session.options, session.catalog, session.ingest_url)
-        except Invalid as error:  # the options are older than this version, or the kind is gone
-            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
-        else:
-            await session.set_state(ConnectionState.OPEN)
-        # Also while it is closed: a return would be a logout, and the next start must try again.
+        # The options may be older than this version, and the kind may be gone.
+        read = partial(_checked, session.options, session.catalog, session.ingest_url)
+        await read_or_close(session, read)
+        await session.set_state(ConnectionState.OPEN)
         await trio.sleep_forever()
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, get_args
 
 import trio
@@ -13,7 +14,6 @@ from hookgw import (
     ConnectionState,
     IngestRequest,
     IngestResponse,
-    Invalid,
     MediaMessage,
     MediaSink,
     Message,
@@ -30,9 +30,9 @@ from hookgw.connectors import (
     NetworkConnector,
     Unreachable,
     answer_challenge,
-    close_for_options,
     file_to_send,
     pass_file,
+    read_or_close,
 )
 
 from . import outgoing, webhooks
@@ -68,10 +68,7 @@ class WhatsAppCloud(NetworkConnector[Connection]):
     async def run(self, session: Session) -> None:
         """Check the number, and go on checking it until cancelled."""
         await session.set_state(ConnectionState.CONNECTING)
-        try:
-            options = read_options(session.options, self.defaults)
-        except Invalid as error:
-            await close_for_options(session, error)
+        options = await read_or_close(session, partial(read_options, session.options, self.defaults))
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, nursery)
             with self.connections.joined(session, connection):

@@ -398,7 +398,7 @@ async def test_a_number_brings_a_code_to_type(
 
 def test_a_number_that_is_none_is_refused() -> None:
     with pytest.raises(Invalid, match="number"):
-        read_options({**OPTIONS, "number": "0055"}, Defaults(), "shop")
+        read_options({**OPTIONS, "number": "0055"}, Defaults(), "shop", "https://hookgw.example")
 
 
 async def test_a_code_to_scan_alone_says_so(

@@ -302,9 +302,11 @@ async def test_without_a_public_url_it_is_refused() -> None:
 
 def test_the_operators_password_is_for_the_operators_server() -> None:
     defaults = {"base_url": BASE_URL, "user": "u", "password": "p"}
-    assert read_options({}, defaults, instance="shop").password == "p"
-    assert read_options({"base_url": "https://other.example"}, defaults).password == ""
-    assert read_options({"base_url": f"{BASE_URL}/"}, defaults).password == "p"
+    assert read_options({}, defaults, "https://hookgw.example").password == "p"
+    assert (
+        read_options({"base_url": "https://other.example"}, defaults, "https://hookgw.example").password == ""
+    )
+    assert read_options({"base_url": f"{BASE_URL}/"}, defaults, "https://hookgw.example").password == "p"
     for options in ({"pasword": "p"}, {"base_url": 5}, {"password": "p"}, {"base_url": "x"}):
         with pytest.raises(ValueError, match=r"gowa|text|beside|URL"):
             check_defaults(options)

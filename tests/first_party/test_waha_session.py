@@ -446,10 +446,10 @@ async def test_options_that_cannot_work_are_refused() -> None:
     assert "waha-key" not in repr(Options(**OPTIONS))
     # The operator's keys are for the operator's server, and its sessions for the operator to assign.
     defaults = {"base_url": BASE_URL, "api_key": "secret", "hmac_key": "k" * 16}
-    assert read_options({}, defaults).api_key == "secret"
-    elsewhere = read_options({"base_url": "https://tenant.example"}, defaults)
+    assert read_options({}, defaults, "https://hookgw.example").api_key == "secret"
+    elsewhere = read_options({"base_url": "https://tenant.example"}, defaults, "https://hookgw.example")
     assert (elsewhere.api_key, elsewhere.hmac_key) == ("", "")
-    assert read_options({"base_url": f"{BASE_URL}/"}, defaults).api_key == "secret"
+    assert read_options({"base_url": f"{BASE_URL}/"}, defaults, "https://hookgw.example").api_key == "secret"
     assert {name for name, described in properties.items() if described.get("x-operator")} == {
         "base_url",
         "session",

@@ -150,8 +150,8 @@ PAGES = {
             "The connector": [
                 "NetworkConnector",
                 "Connections",
-                "close_for_options",
                 "load_state",
+                "read_or_close",
                 "save_state",
                 "schema_with",
             ],
