@@ -9,20 +9,10 @@ from typing import Any
 
 import click
 
-from hookgw.command.client import Client, call_options, server_options, table_call_options
+from hookgw.command.client import Client, call_options, table_call_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.group import CommandGroup
-from hookgw.command.output import (
-    Column,
-    json_option,
-    say,
-    show_fields,
-    show_json,
-    show_progress,
-    show_table,
-    shown_as_json,
-    wants_json,
-)
+from hookgw.command.output import Column, say, show_fields, show_progress, show_table, shown_as_json
 from hookgw.command.words import told
 from hookgw.kernel.language import gettext as _
 
@@ -79,13 +69,12 @@ def list_(client: Client) -> None:
 def _order(order: str, done: str, text: str) -> None:
     @job.command(order, help=text)
     @click.argument("job_id", metavar="ID")
-    @server_options
-    @json_option
+    @call_options
     def command(client: Client, job_id: str) -> None:
         found = client.call("POST", "job", order, job_id)
-        if wants_json():
-            show_json(found)
-        elif found["state"] in (done, "done"):
+        if shown_as_json(found):
+            return
+        if found["state"] in (done, "done"):
             say(
                 _(
                     "{job_id} is {state}; {done} deliveries so far.",

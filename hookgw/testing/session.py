@@ -17,10 +17,11 @@ from hookgw.config.settings import EventsSettings
 from hookgw.connectors.coverage import Coverage
 from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.fetch import fetch_file
+from hookgw.instances.connectors.session import encode_state
 from hookgw.kernel.errors import Conflict, Invalid, TooLarge, Unavailable
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.network_json import LeftOut, read_network_json
-from hookgw.records.connectors import MAX_STATE, ConnectionState, FetchedFile, Missed, NewEvent, QRCode
+from hookgw.records.connectors import ConnectionState, FetchedFile, Missed, NewEvent, QRCode
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import EVENT_ID, Catalog
 from hookgw.records.inline_media import largest_file
@@ -111,7 +112,7 @@ class FakeSession:
         self.state: ConnectionState | None = None
         self.states: list[tuple[ConnectionState, int, dict[str, Any]]] = []
         self.qr_codes: list[QRCode] = []
-        self.stored: Any = None if state is None else _as_stored(state)
+        self.stored: Any = decode_strict(encode_state(state))
         self.media: dict[str, tuple[str, str, str]] = {}
         self.catalog = catalog or Catalog(BUILT_IN_KINDS)
         self.client = http
@@ -200,7 +201,7 @@ class FakeSession:
             raise Conflict(f"This session of the instance {self.instance!r} is over.")
         recorded = [_recorded(event) for event in events]
         if state is not msgspec.UNSET:
-            self.stored = _as_stored(state)
+            self.stored = decode_strict(encode_state(state))
         for new, event in zip(events, recorded, strict=True):
             if event.event_id in self._ids:
                 self.repeated.append(new)
@@ -214,7 +215,7 @@ class FakeSession:
     async def load_state(self) -> Any:
         """Return a copy of the state that was saved last."""
         await trio.lowlevel.checkpoint()
-        return None if self.stored is None else _as_stored(self.stored)
+        return decode_strict(encode_state(self.stored))
 
     async def save_state(self, state: Any) -> None:
         """Keep the connector's state.
@@ -375,16 +376,6 @@ def _recorded(event: NewEvent) -> EmittedEvent:
         sender=event.sender,
         at=trio.current_time(),
     )
-
-
-def _as_stored(state: Any) -> Any:
-    try:
-        text = encode_strict(state)
-    except ValueError as error:
-        raise Invalid(f"The state {error}.") from None
-    if len(text) > MAX_STATE:
-        raise Invalid(f"The state has {len(text)} bytes; at most {MAX_STATE} are kept.")
-    return decode_strict(text)
 
 
 def _no_network(request: httpx.Request) -> httpx.Response:

@@ -242,7 +242,7 @@ class ConnectorSession(Collaborator):
             await self._store(await self._encode_all(events), None)
             return
         kept = ConnectorState(
-            instance=self.instance, instance_id=self._instance.id, state_json=_encode_state(state)
+            instance=self.instance, instance_id=self._instance.id, state_json=encode_state(state)
         )
         # One at a time, in the order of the calls: one with many events, or that is held back, must not
         # overwrite the state of a later call.
@@ -493,7 +493,7 @@ def kept_reason(reason: object) -> int | None:
     return reason if type(reason) is int and abs(reason) < _LARGEST_REASON else None
 
 
-def _encode_state(state: Any) -> bytes:
+def encode_state(state: Any) -> bytes:
     """Return a connector's state as JSON.
 
     Raises:
