@@ -111,7 +111,9 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
             raise Failed(_("What conflicts cannot be changed: see above."))
         return
     _confirm(is_sure=yes, reads_input=path == "-")
-    results = _carry_out(client, file, changes)
+    carrying_out = _CarryingOut(client, file, changes)
+    carrying_out.run()
+    results = list(carrying_out.results.values())
     failed = [one for one in results if _is_failed(one)]
     if not shown_as_json({**plan, "dryRun": False, "changes": results, "failed": len(failed)}):
         _report(file, results, failed)
@@ -239,44 +241,6 @@ def _some(names: Sequence[str]) -> str:
     return _("{names} and {count} more", names=shown, count=len(names) - MOST_NAMED)
 
 
-def _carry_out(client: Client, file: AccountsFile, changes: Sequence[Change]) -> list[Change]:
-    """Carry a plan out, in parts. Return every change as it went: after Ctrl-C, the rest is still planned."""
-    results = {_id(one): one for one in changes}
-    progress = _Progress(len(changes))
-    with suppress(KeyboardInterrupt):
-        _carry_out_parts(client, file, changes, results, progress)
-    progress.end()
-    return list(results.values())
-
-
-def _carry_out_parts(
-    client: Client,
-    file: AccountsFile,
-    changes: Sequence[Change],
-    results: dict[_Id, Change],
-    progress: _Progress,
-) -> None:
-    names = list(dict.fromkeys(one["name"] for one in changes if one["kind"] != "key" and _is_made(one)))
-    for part in _parts(names):
-        instances = {name: file.body["instances"][name] for name in part}
-        body = {
-            "name": file.body.get("name"),
-            "defaults": file.body.get("defaults"),
-            "instances": instances,
-        }
-        # Without prune: instances that are not in this part must not be deleted.
-        _try(client, body, [one for one in changes if one["name"] in instances], results, progress)
-    keys = [one for one in changes if one["kind"] == "key" and _is_made(one)]
-    for one in keys:
-        _make_key(client, file, one, results, progress)
-    if any(one["action"] == "delete" for one in changes):
-        removals = [one for one in changes if one["action"] == "delete"]
-        # Without the keys that were not made: this call would make them, and nobody would have their values.
-        missing = {one["name"] for one in keys if one["action"] == "create" and _is_failed(results[_id(one)])}
-        rest = {name: one for name, one in (file.body.get("keys") or {}).items() if name not in missing}
-        _try(client, {**file.body, "keys": rest}, removals, results, progress, prune="true")
-
-
 def _is_made(change: Change) -> bool:
     return change["action"] in ("create", "change")
 
@@ -285,100 +249,108 @@ def _is_failed(change: Change) -> bool:
     return bool(change["state"] == "failed" or change["action"] == "conflict")
 
 
-def _parts(names: Sequence[str]) -> Iterator[list[str]]:
-    pending = iter(names)
-    while part := list(islice(pending, AT_ONCE)):
-        yield part
-
-
 def _id(change: Change) -> _Id:
     # The conflicts of a thing are a change of their own: others of the same thing can be carried out.
     return change["kind"], change["name"], change["label"] or "", change["action"] == "conflict"
 
 
-def _try(
-    client: Client,
-    body: dict[str, Any],
-    planned: Sequence[Change],
-    results: dict[_Id, Change],
-    progress: _Progress,
-    **query: str,
-) -> bool:
-    """Send a part, again if the server does not answer. Return whether it answered."""
-    answered: list[Change] | None = None
-    messages: tuple[str, ...] = ()
-    for number in range(TRIES):
-        if number:
-            time.sleep(RETRY_AFTER * number)
-        try:
-            answered = _call(client, body, **query)["changes"]
-            break
-        except ServerUnavailable as error:
-            messages = error.messages
-        except Failed as error:
-            messages = error.messages
-            break
-    wanted = {_id(one) for one in planned}
-    if answered is None:
-        for one in planned:
-            if one["action"] != "conflict" and results[_id(one)]["state"] == "planned":
-                results[_id(one)] = {**one, "state": "failed", "messages": list(messages)}
-    else:
-        # A change that is no longer one was made by another apply, or by a try whose answer was lost.
-        for one in planned:
-            if one["action"] != "conflict" and (query or one["action"] != "delete"):
-                results[_id(one)] = {**one, "state": "done", "messages": []}
-        results.update((_id(one), one) for one in answered if _id(one) in wanted or _is_failed(one))
-    progress.more(len(planned))
-    return answered is not None
+class _CarryingOut:
+    """Carries a plan out, in parts, with a bar on a terminal.
 
+    Attributes:
+        results: every change as it went: after Ctrl-C, the rest is still planned.
+    """
 
-def _make_key(
-    client: Client,
-    file: AccountsFile,
-    planned: Change,
-    results: dict[_Id, Change],
-    progress: _Progress,
-) -> None:
-    name = planned["name"]
-    fields = file.body["keys"][name] or {}
-    place = KeyPlace(name, fields, file.folder)
-    sent = {**fields}
-    try:
-        if planned["action"] == "create":
-            sent["value"] = place.store()
-        is_answered = _try(
-            client, {"name": file.body.get("name"), "keys": {name: sent}}, [planned], results, progress
-        )
-        if is_answered and planned["action"] == "create":
-            conflict = results.get(refused := (*_id(planned)[:-1], True))
-            if conflict is not None:
-                # Somebody has made the key meanwhile. With another value alone, it is as the file says.
-                is_made = conflict["fields"] == ["value"] and place.value is None
-                del results[refused if is_made else _id(planned)]
-            is_created = conflict is None and results[_id(planned)]["state"] == "done"
-            place.settle(sent["value"], is_created=is_created)
-    except Failed as error:
-        results[_id(planned)] = {**planned, "state": "failed", "messages": list(error.messages)}
-
-
-class _Progress:
-    """A bar on a terminal; nothing elsewhere."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
+    def __init__(self, client: Client, file: AccountsFile, changes: Sequence[Change]) -> None:
+        self._client = client
+        self._file = file
+        self._changes = changes
         self._done = 0
-        self._is_shown = sys.stderr.isatty()
+        self.results = {_id(one): one for one in changes}
 
-    def more(self, count: int) -> None:
-        self._done = min(self._done + count, self._total)
-        if self._is_shown:
-            full = _BAR * self._done // max(self._total, 1)
-            show_progress(f"[{'#' * full}{'.' * (_BAR - full)}] {self._done:,} of {self._total:,}")
-
-    def end(self) -> None:
-        if self._is_shown:
+    def run(self) -> None:
+        with suppress(KeyboardInterrupt):
+            self._carry_out()
+        if sys.stderr.isatty():
             say("", err=True)
+
+    def _carry_out(self) -> None:
+        body, changes = self._file.body, self._changes
+        made = [one for one in changes if _is_made(one)]
+        names = iter(dict.fromkeys(one["name"] for one in made if one["kind"] != "key"))
+        while part := list(islice(names, AT_ONCE)):
+            instances = {name: body["instances"][name] for name in part}
+            # Without prune: instances that are not in this part must not be deleted.
+            self._try(
+                {"name": body.get("name"), "defaults": body.get("defaults"), "instances": instances},
+                [one for one in changes if one["name"] in instances],
+            )
+        keys = [one for one in made if one["kind"] == "key"]
+        for one in keys:
+            self._make_key(one)
+        if removals := [one for one in changes if one["action"] == "delete"]:
+            # Without the keys that were not made: this call would make them, and nobody would have their
+            # values.
+            created = [one for one in keys if one["action"] == "create"]
+            missing = {one["name"] for one in created if _is_failed(self.results[_id(one)])}
+            rest = {name: one for name, one in (body.get("keys") or {}).items() if name not in missing}
+            self._try({**body, "keys": rest}, removals, prune="true")
+
+    def _try(self, body: dict[str, Any], planned: Sequence[Change], **query: str) -> bool:
+        """Send a part, again if the server does not answer. Return whether it answered."""
+        answered: list[Change] | None = None
+        messages: tuple[str, ...] = ()
+        for number in range(TRIES):
+            if number:
+                time.sleep(RETRY_AFTER * number)
+            try:
+                answered = _call(self._client, body, **query)["changes"]
+                break
+            except ServerUnavailable as error:
+                messages = error.messages
+            except Failed as error:
+                messages = error.messages
+                break
+        results, wanted = self.results, {_id(one) for one in planned}
+        if answered is None:
+            for one in planned:
+                if one["action"] != "conflict" and results[_id(one)]["state"] == "planned":
+                    results[_id(one)] = {**one, "state": "failed", "messages": list(messages)}
+        else:
+            # A change that is no longer one was made by another apply, or by a try whose answer was lost.
+            for one in planned:
+                if one["action"] != "conflict" and (query or one["action"] != "delete"):
+                    results[_id(one)] = {**one, "state": "done", "messages": []}
+            results.update((_id(one), one) for one in answered if _id(one) in wanted or _is_failed(one))
+        self._show_progress(len(planned))
+        return answered is not None
+
+    def _show_progress(self, more: int) -> None:
+        total = len(self._changes)
+        self._done = min(self._done + more, total)
+        if sys.stderr.isatty():
+            full = _BAR * self._done // total
+            show_progress(f"[{'#' * full}{'.' * (_BAR - full)}] {self._done:,} of {total:,}")
+
+    def _make_key(self, planned: Change) -> None:
+        name, results = planned["name"], self.results
+        fields = self._file.body["keys"][name] or {}
+        place = KeyPlace(name, fields, self._file.folder)
+        sent = {**fields}
+        try:
+            if planned["action"] == "create":
+                sent["value"] = place.store()
+            body = {"name": self._file.body.get("name"), "keys": {name: sent}}
+            if self._try(body, [planned]) and planned["action"] == "create":
+                conflict = results.get(refused := (*_id(planned)[:-1], True))
+                if conflict is not None:
+                    # Somebody has made the key meanwhile. With another value alone, it is as the file says.
+                    is_made = conflict["fields"] == ["value"] and place.value is None
+                    del results[refused if is_made else _id(planned)]
+                is_created = conflict is None and results[_id(planned)]["state"] == "done"
+                place.settle(sent["value"], is_created=is_created)
+        except Failed as error:
+            results[_id(planned)] = {**planned, "state": "failed", "messages": list(error.messages)}
 
 
 @click.command()
