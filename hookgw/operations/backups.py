@@ -60,10 +60,15 @@ class BackupService(Collaborator):
 
         Raises:
             Invalid: a bad name.
-            Conflict: no folder is set, the file exists, or another backup is under way.
+            Conflict: the data is in a database, no folder is set, the file exists, or another backup runs.
             StorageUnavailable: the disk of the folder refuses or has no room, or others can write to it.
         """
         if not self._settings.backup_folder:
+            if self._settings.engine == "postgresql":  # whose configuration has no folder
+                raise Conflict.of(
+                    "backup.of_database",
+                    "The data is in a database: back it up with pg_dump, or with other tools of the server.",
+                )
             raise Conflict.of(
                 "backup.no_folder",
                 "There is no folder for backups: set storage.backup_folder, and restart hookgw.",

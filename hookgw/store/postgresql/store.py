@@ -16,7 +16,7 @@ from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.tasks import run_essential
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
-from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
+from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.audit_entries import SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
@@ -161,24 +161,16 @@ class PostgresqlStore(ComposedStore[Transaction]):
 
 
 class _NoBackups:
-    """The server makes its own backups."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    """The server has tools of its own for backups, which hookgw's service names."""
 
     async def back_up(
         self,
-        file: Path,  # noqa: ARG002
-        on_progress: Callable[[int, int], None],  # noqa: ARG002
+        file: Path,
+        on_progress: Callable[[int, int], None],
         *,
-        min_free: int = 0,  # noqa: ARG002
+        min_free: int = 0,
     ) -> int:
-        raise Conflict.of(
-            "backup.of_database",
-            "The data is in the database {place}: back it up with pg_dump, or with other tools "
-            "of the server.",
-            place=self._server.place,
-        )
+        raise NotImplementedError
 
 
 @asynccontextmanager
@@ -249,7 +241,7 @@ async def open_store(
             PostgresqlHistory(commits, lists, background, clock, history, events),
             records,
             SteppedAudit(commits, lists, background, audit),
-            _NoBackups(server),
+            _NoBackups(),
             PostgresqlBackfills(commits, background, clock, records, backfills),
             SteppedFigures(commits, lists, background, figures),
         )
