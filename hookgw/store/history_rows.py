@@ -19,7 +19,7 @@ _BETWEEN_HEADS = "\n\n"
 
 
 class DeliveryRow(msgspec.Struct, array_like=True):
-    """One delivery of a list: the fields of its summary, then those of its newest attempt.
+    """One delivery of a list: the fields of its summary and the time of its event, then its newest attempt.
 
     Times are in microseconds. Without an attempt, all fields from ``number`` on are ``None``.
     """
@@ -35,7 +35,6 @@ class DeliveryRow(msgspec.Struct, array_like=True):
     reason: str | None
     accepted_at: int
     attempts: int
-    failures: int
     next_at: int
     finished_at: int | None
     number: int | None
@@ -63,14 +62,12 @@ def summary_of(row: DeliveryRow) -> DeliverySummary:
         event_id=row.event_id,
         kind=row.kind,
         instance=row.instance,
-        time=seconds(row.time),
         registration=row.registration,
         lane=row.lane,
         state=row.state,
         reason=reason,
         accepted_at=seconds(row.accepted_at),
         attempts=row.attempts,
-        failures=row.failures,
         next_at=seconds(row.next_at),
         finished_at=None if row.finished_at is None else seconds(row.finished_at),
         last_attempt=last,

@@ -46,12 +46,11 @@ class ConnectorState(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = repr_without("state_json")
 
 
-class LaneBacklog(msgspec.Struct, frozen=True):
-    """The pending deliveries of one lane, at least one, and since when the first of them is in the outbox."""
+class LaneBacklog(msgspec.Struct, frozen=True, array_like=True):
+    """How many pending deliveries a lane has, at least one."""
 
     lane: str
     count: int
-    oldest_queued_at: float
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +127,6 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         registration: the id of the registration it goes to, which may be deleted by now.
         reason: why it is dead or dropped; ``None`` for the other states.
-        failures: how many of the attempts ended as *failed*.
         next_at: not tried before this time; 0 for at once. Of use while it is pending.
     """
 
@@ -136,14 +134,12 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
     event_id: str
     kind: str
     instance: str
-    time: float
     registration: str
     lane: str
     state: DeliveryState
     reason: str | None
     accepted_at: float
     attempts: int
-    failures: int
     next_at: float
     finished_at: float | None
     last_attempt: Attempt | None
@@ -368,13 +364,11 @@ class DiskSpace(msgspec.Struct, frozen=True):
     Attributes:
         free: of the file system, for this process.
         reusable: inside the data file, in pages that are not used any more.
-        used: by the data file, with these pages, once its write-ahead log is folded into it.
         unfolded: how much of ``free`` the data file takes when the log is folded into it.
     """
 
     free: int
     reusable: int
-    used: int = 0
     unfolded: int = 0
 
 

@@ -84,7 +84,7 @@ async def test_what_the_database_holds_back_is_shown_with_its_lane(
     await gateway.instances.create("loja1")
     await set_webhook(gateway)
     registration = gateway.registrations.get("loja1")
-    held = Held(lanes={registration.id: [LaneBacklog(f"{registration.id}:0", 1200, 1.0)]})
+    held = Held(lanes={registration.id: [LaneBacklog(f"{registration.id}:0", 1200)]})
     monkeypatch.setattr(gateway.store, "held", lambda: held)
     page = (await browser.get("/lanes")).text
     assert 'and <data value="1200">1,200</data> held back by the database' in page

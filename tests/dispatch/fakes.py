@@ -235,7 +235,7 @@ class FakeOutbox:
     async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
         self._refuse()
         counts = Counter(d.lane for d in self.pending.values() if registration in (None, d.registration))
-        return [LaneBacklog(lane, count, BEGAN) for lane, count in counts.items()]
+        return [LaneBacklog(lane, count) for lane, count in counts.items()]
 
     async def pending_counts(self) -> PendingChange:
         counts = Counter((d.registration, d.event.instance) for d in self.pending.values())

@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from hookgw import Delivery, DeliveryState, LaneState, Outcome, Registration
-from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, every_lane, registration
+from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, every_lane, registration
 from tests.public.delivery import AttemptResult
 from tests.public.lanes import RETIRE_AFTER, Dispatcher
 from tests.public.records import Ordering
@@ -618,9 +618,9 @@ async def test_a_lane_with_nothing_but_deliveries_that_are_held_back_is_shown() 
     world = World()
     world.outbox.held_back = Held(
         lanes={
-            "reg_1": [LaneBacklog(LANE, 2, BEGAN)],
-            "reg_2": [LaneBacklog(OTHER_LANE, 5, BEGAN)],
-            "reg_3": [LaneBacklog("reg_3:0:7", 1, BEGAN)],
+            "reg_1": [LaneBacklog(LANE, 2)],
+            "reg_2": [LaneBacklog(OTHER_LANE, 5)],
+            "reg_3": [LaneBacklog("reg_3:0:7", 1)],
         }
     )
     async with world.dispatcher([(LANE, 1)]) as dispatcher:

@@ -123,8 +123,8 @@ class HeldWatch:
         if not rows:
             return Held(), None
         lanes: dict[str, list[LaneBacklog]] = {}
-        for lane, count, queued_at, _ in rows:
-            lanes.setdefault(registration_of(lane), []).append(LaneBacklog(lane, count, seconds(queued_at)))
+        for lane, count, *_ in rows:
+            lanes.setdefault(registration_of(lane), []).append(LaneBacklog(lane, count))
         row = connection.execute(_CULPRIT, (str(min(row[3] for row in rows)),)).fetchone()
         culprit = None if row is None else Culprit(*row)
         held = Held(

@@ -36,7 +36,7 @@ from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import DeliveryQuery, DeliveryReport, DeliverySummary, micros, seconds
 
 _SUMMARY = """d.seq, e.id, d.kind, i.name, e.time, d.registration, d.lane, d.state, d.reason,
-    d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
+    d.accepted_at, d.attempts, d.next_at, d.finished_at, a.number, a.at, a.duration,
     a.outcome, a.status, a.error, a.answer, a.url"""
 _SUMMARY_COLUMNS = len(DeliveryRow.__struct_fields__)
 _JOINS = """JOIN events e ON e.seq = d.event

@@ -57,8 +57,7 @@ _FIRST_SIZE = f"""SELECT d.size + coalesce(octet_length(b.body), 0)
     ORDER BY d.registration, d.lane, d.xid, d.position LIMIT 1"""  # noqa: S608 - constants
 # What the feed has not reported yet is not counted: lanes hear of it.
 _IS_PENDING = f"state = 'pending' AND xid < {SETTLED}"
-_BACKLOGS = f"""SELECT lane, count(*), (array_agg(queued_at ORDER BY xid, position))[1]
-    FROM deliveries WHERE {_IS_PENDING}"""  # noqa: S608 - constants
+_BACKLOGS = f"SELECT lane, count(*) FROM deliveries WHERE {_IS_PENDING}"  # noqa: S608 - constants
 _COUNTS = """SELECT d.registration, i.name, d.count, d.bytes FROM (
         SELECT registration, instance, count(*) AS count, sum(size)::bigint AS bytes FROM deliveries
         WHERE state = 'pending' GROUP BY registration, instance
@@ -126,7 +125,7 @@ def pending_lanes(connection: Connection, registration: str | None = None) -> li
     else:
         statement = f"{_BACKLOGS} AND registration = %s GROUP BY lane"
         rows = connection.execute(statement.encode(), (registration,))
-    return [LaneBacklog(lane, count, seconds(queued_at)) for lane, count, queued_at in rows]
+    return [LaneBacklog(*row) for row in rows]
 
 
 def pending_counts(connection: Connection) -> PendingChange:

@@ -31,7 +31,7 @@ from hookgw.store.sqlite.transaction import Transaction
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
 # Python's lock. The names of instances have a prefix; see name_ids.py.
 _SUMMARY = """json_array(d.seq, e.id, k.name, substr(i.name, 2), e.time, r.name, l.name, d.state, d.reason,
-    d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
+    d.accepted_at, d.attempts, d.next_at, d.finished_at, a.number, a.at, a.duration,
     a.outcome, a.status, a.error, a.answer, (SELECT substr(name, 2) FROM names WHERE number = a.url))"""
 _JOINS = """
     CROSS JOIN events e ON e.seq = d.event

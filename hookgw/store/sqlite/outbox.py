@@ -64,13 +64,11 @@ SELECT
 FROM page
 """  # noqa: S608 - a number of ours
 _BACKLOGS = """
-SELECT json_group_array(json_array(n.name, waiting.count, d.queued_at))
+SELECT json_group_array(json_array(n.name, waiting.count))
 FROM (
-    SELECT registration, lane, count(*) AS count, min(position) AS first
+    SELECT lane, count(*) AS count
     FROM deliveries INDEXED BY outbox WHERE state = 'pending' {only} GROUP BY registration, lane
 ) waiting
-CROSS JOIN deliveries d INDEXED BY outbox ON d.state = 'pending'
-    AND d.registration = waiting.registration AND d.lane = waiting.lane AND d.position = waiting.first
 CROSS JOIN names n ON n.number = waiting.lane
 """
 _ALL_BACKLOGS = _BACKLOGS.format(only="")
@@ -151,6 +149,7 @@ class _Row(msgspec.Struct, array_like=True):
 
 _rows_of = msgspec.json.Decoder(list[_Row]).decode
 _counts_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
+_backlogs_of = msgspec.json.Decoder(list[LaneBacklog]).decode
 _lane_counts_of = msgspec.json.Decoder(list[tuple[str, str, int, int, int, int, int, int]]).decode
 _lanes_of = msgspec.json.Decoder(list[PendingLane]).decode
 
@@ -217,8 +216,7 @@ def pending_lanes(connection: sqlite3.Connection, registration: str | None = Non
         rows = connection.execute(_ALL_BACKLOGS)
     else:
         rows = connection.execute(_BACKLOGS_OF_ONE, (registration,))
-    found = _counts_of(rows.fetchone()[0])
-    return [LaneBacklog(lane, count, seconds(queued_at)) for lane, count, queued_at in found]
+    return _backlogs_of(rows.fetchone()[0])
 
 
 def pending_counts(connection: sqlite3.Connection) -> PendingChange:

@@ -151,8 +151,7 @@ async def test_a_settlement_without_an_attempt_keeps_the_count(store: Store, seq
     expired = Settlement(seq=seq, state=DeliveryState.DEAD, at=AT, failures=1, reason="expired")
     await settle(store, failed(seq), expired)
     found = await report(store)
-    assert (found.summary.attempts, found.summary.failures) == (1, 1)
-    assert found.summary.reason == "expired"
+    assert (found.summary.attempts, found.summary.reason) == (1, "expired")
 
 
 @pytest.mark.parametrize("text", ["plain", "é 😀", "nul \x00 and \x1b", "lone \udc80 surrogate"])
