@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import outcome
 import psycopg
@@ -28,16 +28,12 @@ from hookgw.store.postgresql.server import (
     ACKNOWLEDGE_TIMEOUT,
     READ_PATIENCE,
     TOKEN_LENGTH,
-    WRITE_PATIENCE,
     Server,
 )
 from hookgw.store.postgresql.server_errors import LOST, UNREADABLE, first_line, has_old_plan, is_server_error
 from hookgw.store.reader import ConnectionReader
 
 T = TypeVar("T")
-
-# How many lists are read at the same moment.
-LIST_CONNECTIONS = 2
 
 # Counting a backlog of millions takes its time.
 COUNT_PATIENCE = 60.0
@@ -170,34 +166,6 @@ def _reads_only(connection: Connection) -> bool:
         return connection.execute("SHOW transaction_read_only").fetchone() == ("on",)
     except psycopg.Error:
         return False
-
-
-class DatabaseConnections(NamedTuple):
-    """The sessions with one database, each used by one thread at a time.
-
-    Attributes:
-        lanes: for the refills of lanes.
-        lists: what clients ask for. They are several, so that no client waits for another.
-        background: for all other reads.
-    """
-
-    writer: DatabaseSession
-    lanes: DatabaseSession
-    lists: tuple[DatabaseSession, ...]
-    background: DatabaseSession
-
-    def sessions(self) -> list[DatabaseSession]:
-        return [self.writer, self.lanes, *self.lists, self.background]
-
-
-def make_connections(server: Server) -> DatabaseConnections:
-    """Return the sessions of a store; they connect when they are first used."""
-    return DatabaseConnections(
-        DatabaseSession(server, WRITE_PATIENCE),
-        DatabaseSession(server),
-        tuple(DatabaseSession(server) for _ in range(LIST_CONNECTIONS)),
-        DatabaseSession(server, COUNT_PATIENCE),
-    )
 
 
 async def watch(sessions: Sequence[DatabaseSession], interval: float = 0.5) -> None:

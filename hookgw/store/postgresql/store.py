@@ -30,11 +30,9 @@ from hookgw.store.postgresql.backfills import PostgresqlBackfills
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
     COUNT_PATIENCE,
-    DatabaseConnections,
     DatabaseSession,
     LongReader,
     Reader,
-    make_connections,
     watch,
 )
 from hookgw.store.postgresql.environment import check_server
@@ -51,7 +49,7 @@ from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
 from hookgw.store.postgresql.schema import migrate, missing_tables, raise_sequences
-from hookgw.store.postgresql.server import Server
+from hookgw.store.postgresql.server import WRITE_PATIENCE, Server
 from hookgw.store.postgresql.server_errors import reason_of
 from hookgw.store.postgresql.start_checks import check_pooler, start_errors
 from hookgw.store.postgresql.transaction import Transaction
@@ -65,6 +63,8 @@ logger = structlog.get_logger("hookgw.store")
 POLL = 1.0
 # How soon it is read again, in seconds, while an older transaction holds it up; doubled up to POLL.
 FIRST_POLL = 0.002
+# How many lists are read at the same moment.
+LIST_CONNECTIONS = 2
 # The wait, in seconds, before the connection that listens is opened again.
 LISTEN_RETRY = 1.0
 
@@ -201,13 +201,16 @@ async def open_store(
             version or encrypted with another master key. Errors of the block come out in an exception group,
             as from any nursery.
     """
-    connections = make_connections(server)
-    sessions = connections.sessions()
+    writing, refilling = DatabaseSession(server, WRITE_PATIENCE), DatabaseSession(server)
+    # Several, so that no client waits for another.
+    listing = [DatabaseSession(server) for _ in range(LIST_CONNECTIONS)]
+    counting = DatabaseSession(server, COUNT_PATIENCE)  # all other reads, too
+    sessions = [writing, refilling, *listing, counting]
     try:
-        begin = partial(_open, server, connections, keys, keep_unwanted, clock.steady())
+        begin = partial(_open, server, counting, keys, keep_unwanted, clock.steady())
         cipher, feed = await threads.run(begin)
         failures = ReadFailures()
-        writer = Writer(connections.writer, feed, keep_history=keep_history, keep_unwanted=keep_unwanted)
+        writer = Writer(writing, feed, keep_history=keep_history, keep_unwanted=keep_unwanted)
         commits: GroupCommit[Transaction] = GroupCommit(
             writer,
             observer or SilentObserver(),
@@ -217,8 +220,8 @@ async def open_store(
             hub=hub,
         )
         reader = partial(Reader, failures=failures, threads=threads)
-        lanes, lists = reader(connections.lanes), reader(*connections.lists)
-        background = LongReader(connections.background, failures=failures, threads=threads)
+        lanes, lists = reader(refilling), reader(*listing)
+        background = LongReader(counting, failures=failures, threads=threads)
         feed_task = _FeedTask(commits, feed)
         held = HeldWatch(background, clock)
         nodes = Nodes(server, cipher, threads)
@@ -373,7 +376,7 @@ def _adopt(server: Server, generation: int) -> None:
 
 
 def _open(
-    server: Server, connections: DatabaseConnections, keys: MasterKeys, keep_unwanted: bool, now: float
+    server: Server, session: DatabaseSession, keys: MasterKeys, keep_unwanted: bool, now: float
 ) -> tuple[RecordCipher | None, Feed]:
     def prepare(connection: psycopg.Connection) -> tuple[RecordCipher | None, Feed]:
         check_server(connection, server.place)
@@ -388,9 +391,9 @@ def _open(
         return cipher, feed
 
     with start_errors(server):
-        connections.background.call(partial(check_pooler, server=server))
+        session.call(partial(check_pooler, server=server))
         # Not the writing connection: all of this may take longer than a commit may.
-        return connections.background.call(prepare)
+        return session.call(prepare)
 
 
 def _listen(server: Server, channel: str) -> psycopg.Connection:
