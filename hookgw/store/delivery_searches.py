@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -11,6 +11,7 @@ from hookgw.records.lanes import LaneRule
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.erasure_statements import Now_contra
+from hookgw.store.new_lanes import fitting
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import CancelQuery, ReplayQuery
 
@@ -61,28 +62,21 @@ class PayloadStatements(Protocol[C_contra]):
 class SearchStatements(PayloadStatements[C_contra], Protocol[C_contra, Now_contra, Found_co]):
     """What an engine brings, as a module; see :class:`hookgw.store.steps.PendingStatements`."""
 
-    def find_pending(
+    def search(
         self,
         connection: C_contra,
-        query: CancelQuery,
+        query: CancelQuery | ReplayQuery,
+        registrations: Collection[str],
         bounds: Bounds[Now_contra],
-        spared: Collection[int],
+        spared: Collection[int] = (),
     ) -> tuple[list[int], int | None]:
-        """Find the next deliveries to cancel."""
+        """Find the next deliveries to cancel or to replay, to these registrations, by their numbers."""
 
-    def find_finished(
-        self,
-        connection: C_contra,
-        query: ReplayQuery,
-        rules: Mapping[str, LaneRule],
-        bounds: Bounds[Now_contra],
-        size: int,
-    ) -> tuple[Found_co, int | None]:
-        """Find the next deliveries to replay, in the order of their numbers.
+    def sizes_of(self, connection: C_contra, seqs: Collection[int]) -> Iterable[tuple[int, str, int]]:
+        """Return deliveries in the order of their numbers, with their registration and bytes of payload."""
 
-        They go to registrations that have a rule, and have up to ``size`` bytes of payload, unless the first
-        one alone has more.
-        """
+    def to_requeue(self, connection: C_contra, rules: Mapping[int, LaneRule]) -> Found_co:
+        """Return what makes deliveries pending again by their registrations' rules, by number."""
 
     def count_by_registration(self, connection: C_contra, seqs: Collection[int]) -> dict[str, int]:
         """Return how many of these deliveries go to each registration."""
@@ -98,16 +92,25 @@ class DeliverySearches(Generic[C, Now, Found]):
     async def find_pending(
         self, query: CancelQuery, bounds: Bounds[Now], spared: Collection[int]
     ) -> tuple[list[int], int | None]:
-        find = partial(self._sql.find_pending, query=query, bounds=_within(query, bounds), spared=spared)
-        found, last = await self._reader.run(find)
+        find = partial(self._sql.search, query=query, registrations=query.registrations, spared=spared)
+        found, last = await self._reader.run(partial(find, bounds=_within(query, bounds)))
         matches, last = await self._look(query, found, last)
         return [seq for seq in found if seq in matches], last
 
     async def find_finished(
         self, query: ReplayQuery, rules: Mapping[str, LaneRule], bounds: Bounds[Now], size: int
     ) -> tuple[Found, int | None]:
-        find = partial(self._sql.find_finished, query=query, rules=rules, size=size)
-        found, last = await self._reader.run(partial(find, bounds=_within(query, bounds)))
+        """Find deliveries to registrations that have a rule, in the order of their numbers.
+
+        They have up to ``size`` bytes of payload, unless the first one alone has more.
+        """
+
+        def find(connection: C) -> tuple[Found, int | None]:
+            seqs, last = self._sql.search(connection, query, rules, _within(query, bounds))
+            chosen, is_cut = fitting(self._sql.sizes_of(connection, seqs), rules, size)
+            return self._sql.to_requeue(connection, chosen), max(chosen) if is_cut else last
+
+        found, last = await self._reader.run(find)
         matches, last = await self._look(query, found, last)
         if len(matches) < len(found):
             found = cast("Found", {seq: found[seq] for seq in found if seq in matches})

@@ -160,10 +160,9 @@ class Sought(msgspec.Struct, frozen=True):
         message = () if query.message is None else (query.message,)
         texts = [] if query.text is None else [searches.spellings(query.text)]
         if named := None if query.person is None else person(query.person):
-            texts.append((named.part, named.escape))
-        spelled = tuple(tuple(one.encode("utf-8", "surrogatepass") for one in each) for each in texts)
+            texts.append(named.spellings)
         chat = _names_of(query.chat) + tuple(map(plain_jid, query.chat_names))
-        return cls(chat, _names_of(query.sender), message, spelled, named)
+        return cls(chat, _names_of(query.sender), message, tuple(texts), named)
 
     @property
     def is_hashed(self) -> bool:

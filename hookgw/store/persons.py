@@ -6,7 +6,9 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from hookgw.records.chats import SPELLINGS, person_names, plain_jid
+from hookgw.records.chats import person_names, plain_jid
+from hookgw.records.selection import DeliverySelection
+from hookgw.store.searches import spellings
 
 IDS = ("id", "user_id", "chat_id", "user_chat_id")
 """The members in which an identifier may be a number: Telegram writes people so."""
@@ -19,18 +21,21 @@ class Person(NamedTuple):
 
     Attributes:
         values: a payload has one of them as a string, or as the name of a member, or as the number of a
-            member of :data:`IDS`; see :func:`~hookgw.records.chats.person_names`.
-        others: patterns (GLOB) of the person's names with all spellings and devices, after one of their
-            beginning; empty if there are none. They find what has the plain name as its ``plain_jid``.
+            member of :data:`IDS`; see :func:`~hookgw.records.chats.person_names`. Or what it has there has
+            the first one as its ``plain_jid``.
         part: what every payload has that names the person without escapes: of an identifier of WhatsApp, the
             number, or the id that stands for it.
         escape: what a payload has if its spelling of the value may have escapes.
     """
 
     values: tuple[str, ...]
-    others: tuple[str, ...]
     part: str
     escape: str
+
+    @property
+    def spellings(self) -> tuple[bytes, bytes]:
+        """The bytes of which every payload has some that names the person."""
+        return self.part.encode("utf-8", "surrogatepass"), self.escape.encode()
 
     @property
     def words(self) -> str:
@@ -41,13 +46,9 @@ class Person(NamedTuple):
 def person(value: str) -> Person:
     """Return by which texts to look for the person whom an identifier names."""
     names = person_names(value)
-    user, _, server = names[0].partition("@")
     # Few payloads have an escaped character, many an escaped line end, which spells none of these texts.
     escape = "\\" if set('"/\\').intersection(value) or not value.isprintable() else "\\u"
-    if not user.isdecimal() or server not in SPELLINGS:
-        return Person(names, (), names[1] if len(names) > 1 else value, escape)
-    others = [f"{user}{device}{end}" for end in SPELLINGS[server] for device in ("", "[.:_]*")]
-    return Person(names, (f"{user}[.:_@]*", *others), user, escape)
+    return Person(names, names[1] if len(names) > 1 else value, escape)
 
 
 def names_person(data: bytes, named: Person) -> bool:
@@ -60,11 +61,16 @@ def names_person(data: bytes, named: Person) -> bool:
     while left:
         one = left.pop()
         if isinstance(one, str):
-            if one in named.values or (named.others and plain_jid(one) == named.values[0]):
+            if one in named.values or plain_jid(one) == named.values[0]:
                 return True
         elif isinstance(one, list):
             left.extend(one)
     return False
+
+
+def sought_bytes(query: DeliverySelection) -> tuple[bytes, bytes]:
+    """Return the bytes of which a payload has some if it may match a selection that reads payloads."""
+    return person(query.person or "").spellings if query.text is None else spellings(query.text)
 
 
 def _strings_of(members: list[tuple[str, Any]]) -> list[Any]:

@@ -87,9 +87,10 @@ class SearchPart(NamedTuple):
     last: int | None
 
 
-def spellings(text: str) -> tuple[str, str]:
+def spellings(text: str) -> tuple[bytes, bytes]:
     """Return how a text is spelled in a payload: as it is, and with escapes beyond ASCII."""
-    return json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
+    plain = json.dumps(text, ensure_ascii=False)[1:-1]
+    return plain.encode("utf-8", "surrogatepass"), json.dumps(text)[1:-1].encode()
 
 
 def in_time(query: Any, mark: str, column: str = "accepted_at") -> tuple[list[str], dict[str, Any]]:

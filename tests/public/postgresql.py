@@ -18,8 +18,8 @@ from hookgw.store.postgresql.nodes import Nodes as Nodes
 from hookgw.store.postgresql.record_changes import NOTE as NOTE
 from hookgw.store.postgresql.record_changes import lock_records as lock_records
 from hookgw.store.postgresql.repartition import LanePlace as LanePlace
-from hookgw.store.postgresql.requeue import find_finished as find_finished
 from hookgw.store.postgresql.schema import *
+from hookgw.store.postgresql.selection import search as search
 from hookgw.store.postgresql.server import *
 from hookgw.store.postgresql.server_errors import *
 from hookgw.store.postgresql.shelves import PostgresqlTable as PostgresqlTable

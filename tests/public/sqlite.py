@@ -6,7 +6,6 @@ from hookgw.store.sqlite.backup import *
 from hookgw.store.sqlite.bulk import *
 from hookgw.store.sqlite.checkpoints import *
 from hookgw.store.sqlite.database import *
-from hookgw.store.sqlite.dead_letters import find_pending as find_pending
 from hookgw.store.sqlite.erase import *
 from hookgw.store.sqlite.file_watch import *
 from hookgw.store.sqlite.history import newest as newest
@@ -19,6 +18,8 @@ from hookgw.store.sqlite.pending_changes import SqlitePendingChanges as SqlitePe
 from hookgw.store.sqlite.recent_events import RecentEvents as RecentEvents
 from hookgw.store.sqlite.requeue import *
 from hookgw.store.sqlite.schema import *
+from hookgw.store.sqlite.selection import search as search
+from hookgw.store.sqlite.selection import sizes_of as sizes_of
 from hookgw.store.sqlite.settle import *
 from hookgw.store.sqlite.shelves import SqliteTable as SqliteTable
 from hookgw.store.sqlite.store import SqliteStore as SqliteStore

@@ -9,11 +9,9 @@ from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule, partition_of
 from hookgw.records.registrations import Ordering
-from hookgw.store.delivery_searches import Bounds
 from hookgw.store.postgresql.lookups import instance_number, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
-from hookgw.store.postgresql.selection import PENDING, search
-from hookgw.store.records import CancelQuery, PendingChange, micros
+from hookgw.store.records import PendingChange, micros
 
 # In the order of the index, behind where the former step ended: the server would otherwise go through the
 # entries of what is parked already, which stay in the index until it is cleaned up.
@@ -141,14 +139,6 @@ def bury(connection: Connection, seqs: Collection[int], reason: str, at: float) 
     given = {"seqs": locked, "reason": sought(reason), "at": micros(at)}
     rows = connection.execute(_BURY, given)
     return {(registration, instance): (count, size) for registration, instance, count, size in rows}
-
-
-def find_pending(
-    connection: Connection, query: CancelQuery, bounds: Bounds[Moment], spared: Collection[int]
-) -> tuple[list[int], int | None]:
-    return search(
-        connection, PENDING, query, query.registrations, bounds, "seq <> ALL(%(spared)s)", spared=list(spared)
-    )
 
 
 def still_meant(connection: Connection, seqs: Collection[int], now: Moment | None) -> list[int]:

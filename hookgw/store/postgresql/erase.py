@@ -54,7 +54,7 @@ _FIND = """
     SELECT (SELECT count(*) FROM looked_at), count(*), max(seq), ARRAY(
         SELECT e.seq FROM (SELECT DISTINCT event FROM chosen) one
         CROSS JOIN LATERAL (SELECT seq, data FROM events WHERE events.seq = one.event OFFSET 0) e
-        WHERE position(%(part)s::bytea IN e.data) > 0 OR position(%(escape)s::bytea IN e.data) > 0)
+        WHERE position(%(first)s::bytea IN e.data) > 0 OR position(%(second)s::bytea IN e.data) > 0)
     FROM chosen"""
 # The same of events without deliveries, which no index has by instance. Erasures are few.
 _FIND_UNWANTED = """
@@ -74,7 +74,7 @@ _FIND_UNWANTED = """
         (SELECT ARRAY[accepted_at, seq] FROM chosen ORDER BY accepted_at DESC, seq DESC LIMIT 1),
         ARRAY(SELECT e.seq FROM chosen c
             CROSS JOIN LATERAL (SELECT seq, data FROM events WHERE events.seq = c.seq OFFSET 0) e
-            WHERE position(%(part)s::bytea IN e.data) > 0 OR position(%(escape)s::bytea IN e.data) > 0)"""
+            WHERE position(%(first)s::bytea IN e.data) > 0 OR position(%(second)s::bytea IN e.data) > 0)"""
 _PAYLOADS = "SELECT seq, data FROM events WHERE seq = ANY(%s)"
 _EVENTS = "SELECT seq FROM events WHERE seq = ANY(%s) AND heard >= 0"
 _DELIVERIES = """SELECT d.event, d.seq, d.state, d.registration, i.name, d.size
@@ -113,12 +113,8 @@ def find_unwanted(
 
 
 def _sought(instance: int, named: Person) -> dict[str, Any]:
-    return {
-        "instance": instance,
-        "part": named.part.encode("utf-8", "surrogatepass"),
-        "escape": named.escape.encode(),
-        "bytes": SEARCH_BYTES,
-    }
+    first, second = named.spellings
+    return {"instance": instance, "first": first, "second": second, "bytes": SEARCH_BYTES}
 
 
 def _concerned(connection: Connection, events: list[int], named: Person) -> list[int]:

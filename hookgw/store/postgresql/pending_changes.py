@@ -8,7 +8,7 @@ from functools import partial
 from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule
-from hookgw.store.postgresql.dead_letters import bury, find_pending, next_pending, oldest_first, still_meant
+from hookgw.store.postgresql.dead_letters import bury, next_pending, oldest_first, still_meant
 from hookgw.store.postgresql.erase import (
     find_concerned,
     find_deliveries,
@@ -19,15 +19,15 @@ from hookgw.store.postgresql.erase import (
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.moments import Moment, read_now, take_moment
 from hookgw.store.postgresql.repartition import repartition
-from hookgw.store.postgresql.requeue import find_finished, reopen, requeue, resend
-from hookgw.store.postgresql.selection import count_by_registration, look_at_payloads
+from hookgw.store.postgresql.requeue import reopen, requeue, resend, to_requeue
+from hookgw.store.postgresql.selection import count_by_registration, look_at_payloads, search, sizes_of
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.steps import SteppedChanges
 
 # PendingStatements, from several modules.
 __all__ = ["bury", "count_by_registration", "find_concerned", "find_deliveries", "find_events"]
-__all__ += ["find_finished", "find_pending", "find_unwanted", "look_at_payloads", "next_pending"]
-__all__ += ["oldest_first", "read_now", "remove_events", "reopen", "repartition", "still_meant"]
+__all__ += ["find_unwanted", "look_at_payloads", "next_pending", "oldest_first", "read_now"]
+__all__ += ["remove_events", "reopen", "repartition", "search", "sizes_of", "still_meant", "to_requeue"]
 
 _NEWEST_EVENT = "SELECT last_value FROM event_numbers"
 

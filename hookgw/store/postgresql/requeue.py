@@ -12,15 +12,11 @@ from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.changes import weigh
-from hookgw.store.delivery_searches import Bounds
-from hookgw.store.new_lanes import fitting
 from hookgw.store.postgresql.append import parts_of
 from hookgw.store.postgresql.lookups import sought
-from hookgw.store.postgresql.moments import Moment
 from hookgw.store.postgresql.repartition import find_lanes, newest_rules
-from hookgw.store.postgresql.selection import ALL, DEAD, search
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import ReplayQuery, micros
+from hookgw.store.records import micros
 
 # In the order of their numbers, as in all statements that lock several deliveries; see dead_letters.py.
 _FINISHED = """SELECT d.seq, d.registration, i.name, d.size
@@ -44,7 +40,6 @@ _POSITIONS = "SELECT nextval('delivery_numbers') FROM generate_series(1, %s)"
 # By instance, so that a key of one instance cannot resend the deliveries of another.
 _BELONGS = """SELECT 1 FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
     WHERE d.seq = %s AND d.state <> 'pending' AND i.name = %s"""
-_REGISTRATIONS = """SELECT seq, registration, size FROM deliveries WHERE seq = ANY(%s) ORDER BY seq"""
 
 
 def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) -> dict[int, str]:
@@ -97,15 +92,5 @@ def resend(transaction: Transaction, instance: str, seq: int, rule: LaneRule, at
     return requeue(transaction, {seq: rule}, at).get(seq)
 
 
-def find_finished(
-    connection: Connection,
-    query: ReplayQuery,
-    rules: Mapping[str, LaneRule],
-    bounds: Bounds[Moment],
-    size: int,
-) -> tuple[dict[int, LaneRule], int | None]:
-    source = ALL if query.state == "all" else DEAD
-    seqs, last = search(connection, source, query, rules, bounds, "state <> 'pending'")
-    lines = connection.execute(_REGISTRATIONS, (seqs,)).fetchall() if seqs else []
-    found, is_cut = fitting(lines, rules, size)
-    return found, max(found) if is_cut else last
+def to_requeue(connection: Connection, rules: Mapping[int, LaneRule]) -> Mapping[int, LaneRule]:  # noqa: ARG001 -- the lanes are found in the transaction
+    return rules

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from psycopg import Connection
 
@@ -12,11 +11,11 @@ from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.delivery_searches import Bounds
 from hookgw.store.dialects import Dialect
-from hookgw.store.persons import names_person, person
+from hookgw.store.persons import names_person, person, sought_bytes
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
 from hookgw.store.records import CancelQuery, ReplayQuery
-from hookgw.store.searches import Looked, spellings
+from hookgw.store.searches import Looked
 
 # Registrations of the configuration, present and past, by the beginning of their ids.
 IS_LISTED = f"""(NOT %(without_global)s
@@ -57,32 +56,28 @@ _LOOK = """
         AND (position(%(first)s::bytea IN e.data) > 0 OR position(%(second)s::bytea IN e.data) > 0)) END
     FROM summed c ORDER BY c.place"""
 
+_SIZES = "SELECT seq, registration, size FROM deliveries WHERE seq = ANY(%s) ORDER BY seq"
 _COUNT = "SELECT registration, count(*) FROM deliveries WHERE seq = ANY(%s) GROUP BY registration"
 
 
 def search(
     connection: Connection,
-    source: str,
     query: CancelQuery | ReplayQuery,
     registrations: Collection[str],
     bounds: Bounds[Moment],
-    *more: str,
-    **values: Any,
+    spared: Collection[int] = (),
 ) -> tuple[list[int], int | None]:
-    """Return deliveries of a selection, and behind which number the search goes on.
-
-    Args:
-        source: :data:`PENDING`, :data:`DEAD` or :data:`ALL`.
-        more, values: further conditions, and what they need.
-    """
     number = instance_number(connection, query.instance)
     if number is None:
         return [], None
+    source, is_meant = PENDING, "seq <> ALL(%(spared)s)"
+    if isinstance(query, ReplayQuery):
+        source, is_meant = ALL if query.state == "all" else DEAD, "state <> 'pending'"
     conditions, given = DIALECT.conditions_of(query, registrations)
-    given |= bounds._asdict() | bounds.now.given() | values | {"instance": number}
+    given |= bounds._asdict() | bounds.now.given() | {"instance": number, "spared": list(spared)}
     statement = f"""
         WITH looked_at AS MATERIALIZED (
-            SELECT seq, {" AND ".join([*conditions, IS_BEFORE, *more])} AS matches FROM deliveries
+            SELECT seq, {" AND ".join([*conditions, IS_BEFORE, is_meant])} AS matches FROM deliveries
             WHERE {source} LIMIT %(rows)s
         )
         SELECT count(*), max(seq),
@@ -92,19 +87,14 @@ def search(
     return found, bounds.end(found, count, last)
 
 
+def sizes_of(connection: Connection, seqs: Collection[int]) -> list[tuple[int, str, int]]:
+    return connection.execute(_SIZES, (list(seqs),)).fetchall() if seqs else []
+
+
 def look_at_payloads(connection: Connection, query: DeliverySelection, seqs: Collection[int]) -> Looked:
-    texts = (
-        None
-        if query.text is None
-        else [one.encode("utf-8", "surrogatepass") for one in spellings(query.text)]
-    )
     named = None if query.person is None else person(query.person)
     # The server sends only payloads that may match: those with the text, or with a part of the person's name.
-    if texts is not None:
-        first, second = texts
-    else:
-        assert named is not None  # noqa: S101 - a selection that reads payloads has one of both
-        first, second = named.part.encode("utf-8", "surrogatepass"), named.escape.encode()
+    first, second = sought_bytes(query)
     given = {"seqs": list(seqs), "bytes": searches.PAYLOAD_BYTES, "first": first, "second": second}
     found, end = set(), None
     for place, seq, is_behind, data in connection.execute(_LOOK, given):

@@ -10,13 +10,11 @@ import msgspec
 
 from hookgw.records.lanes import LaneRule, partition_of
 from hookgw.records.registrations import Ordering
-from hookgw.store.delivery_searches import Bounds
-from hookgw.store.records import CancelQuery, PendingChange, micros, storable
+from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.searches import LAST
 from hookgw.store.sqlite.bulk import as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of
-from hookgw.store.sqlite.selection import PENDING, search
 from hookgw.store.sqlite.settle import weight
 
 # In any order: all of them go. The spared ones are few, at most one attempt in flight for each lane.
@@ -109,18 +107,6 @@ def _in_order(
 def bury(connection: sqlite3.Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
     connection.execute(_BURY, {"seqs": as_json(seqs), "reason": storable(reason), "at": micros(at)})
     return weight(connection, seqs)
-
-
-def find_pending(
-    connection: sqlite3.Connection, query: CancelQuery, bounds: Bounds[int], spared: Collection[int]
-) -> tuple[list[int], int | None]:
-    found = "json_group_array(c.seq) FROM chosen c"
-    is_spared = "seq NOT IN (SELECT value FROM json_each(:spared))"
-    count, last, lines = search(
-        connection, PENDING, found, query, query.registrations, bounds, is_spared, spared=as_json(spared)
-    )
-    seqs = numbers_of(lines)
-    return seqs, bounds.end(seqs, count, last)
 
 
 def still_meant(connection: sqlite3.Connection, seqs: Collection[int], now: int | None) -> list[int]:

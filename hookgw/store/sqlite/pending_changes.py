@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hookgw.records.lanes import LaneRule
 from hookgw.store.delivery_searches import Bounds
 from hookgw.store.records import ReplayQuery
-from hookgw.store.sqlite.dead_letters import bury, find_pending, next_pending, oldest_first, still_meant
+from hookgw.store.sqlite.dead_letters import bury, next_pending, oldest_first, still_meant
 from hookgw.store.sqlite.erase import (
     find_concerned,
     find_deliveries,
@@ -17,17 +17,18 @@ from hookgw.store.sqlite.erase import (
     find_unwanted,
     remove_events,
 )
+from hookgw.store.sqlite.repartition import find_lanes as to_requeue
 from hookgw.store.sqlite.repartition import repartition
-from hookgw.store.sqlite.requeue import find_finished, reopen, requeue, resend
-from hookgw.store.sqlite.selection import count_by_registration, look_at_payloads
+from hookgw.store.sqlite.requeue import reopen, requeue, resend
+from hookgw.store.sqlite.selection import count_by_registration, look_at_payloads, search, sizes_of
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import SteppedChanges, cursor_number
 
 # PendingStatements, from several modules.
 __all__ = ["bury", "count_by_registration", "find_concerned", "find_deliveries", "find_events"]
-__all__ += ["find_finished", "find_pending", "find_unwanted", "look_at_payloads", "next_pending"]
-__all__ += ["oldest_first", "read_now", "remove_events", "reopen", "repartition", "still_meant"]
+__all__ += ["find_unwanted", "look_at_payloads", "next_pending", "oldest_first", "read_now"]
+__all__ += ["remove_events", "reopen", "repartition", "search", "sizes_of", "still_meant", "to_requeue"]
 
 # The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
 # compares them, sees fewer re-partitions begin.

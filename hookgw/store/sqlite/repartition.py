@@ -14,6 +14,7 @@ from hookgw.records.lanes import LaneRule
 from hookgw.store.new_lanes import lanes_by_rule, readable
 from hookgw.store.sqlite.bulk import Bulk, as_json, pairs_of
 from hookgw.store.sqlite.outbox import lanes_of
+from hookgw.store.sqlite.selection import PAYLOADS
 from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import Moved
 
@@ -30,10 +31,6 @@ SELECT json_group_array(json_array(d.seq, e.id, substr(i.name, 2)))
 FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
 CROSS JOIN events e ON e.seq = d.event
 CROSS JOIN names i ON i.number = e.instance"""
-_PAYLOADS = """
-SELECT d.seq, e.data
-FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
-CROSS JOIN events e ON e.seq = d.event"""
 
 _keys_of = msgspec.json.Decoder(list[tuple[int, str, str]]).decode
 
@@ -62,7 +59,7 @@ def find_lanes(
     connection: sqlite3.Connection,
     rules: Mapping[int, LaneRule],
     keys: str = _KEYS,
-    payloads: str = _PAYLOADS,
+    payloads: str = PAYLOADS,
 ) -> dict[int, str]:
     """Return the lanes of deliveries; or of whatever the statements read, by the same numbers."""
 

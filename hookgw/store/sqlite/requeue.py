@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-import msgspec
-
 from hookgw.records.lanes import LaneRule
-from hookgw.store.delivery_searches import Bounds
-from hookgw.store.new_lanes import fitting
-from hookgw.store.records import ReplayQuery, micros
+from hookgw.store.records import micros
 from hookgw.store.sqlite.bulk import Bulk, as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.repartition import find_lanes
-from hookgw.store.sqlite.selection import ALL, DEAD, search
 from hookgw.store.sqlite.sequence_numbers import keep_number
 from hookgw.store.sqlite.settle import weight
 from hookgw.store.sqlite.transaction import Transaction
@@ -40,10 +34,6 @@ _REOPEN = Bulk(
 # By instance, so that a key of one instance cannot resend the deliveries of another.
 _BELONGS = """SELECT 1 FROM deliveries d JOIN names i ON i.number = d.instance
     WHERE d.seq = ? AND d.state <> 'pending' AND i.name = ?"""
-_FOUND = """json_group_array(json_array(d.seq, r.name, d.size)) FROM chosen c
-    CROSS JOIN deliveries d ON d.seq = c.seq CROSS JOIN names r ON r.number = d.registration"""
-
-_finished_of = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 
 
 def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, at: float) -> int:
@@ -94,16 +84,3 @@ def resend(
     lanes = find_lanes(transaction.connection, {seq: rule})
     requeue(transaction, lanes, position, at)
     return lanes[seq]
-
-
-def find_finished(
-    connection: sqlite3.Connection,
-    query: ReplayQuery,
-    rules: Mapping[str, LaneRule],
-    bounds: Bounds[int],
-    size: int,
-) -> tuple[dict[int, str], int | None]:
-    source = ALL if query.state == "all" else DEAD
-    count, last, lines = search(connection, source, _FOUND, query, rules, bounds, "state <> 'pending'")
-    found, is_cut = fitting(sorted(_finished_of(lines)), rules, size)
-    return find_lanes(connection, found), max(found) if is_cut else bounds.end(found, count, last)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
-from typing import Any
 
 import msgspec
 
@@ -13,9 +12,9 @@ from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.delivery_searches import Bounds
 from hookgw.store.dialects import Dialect
-from hookgw.store.persons import IDS, person
+from hookgw.store.persons import names_person, person, sought_bytes
 from hookgw.store.records import CancelQuery, ReplayQuery
-from hookgw.store.searches import Looked, spellings
+from hookgw.store.searches import Looked
 from hookgw.store.sqlite.bulk import as_json, numbers_of
 from hookgw.store.sqlite.name_ids import of_instance
 
@@ -34,20 +33,6 @@ _HAS_STATUS = """EXISTS (
 PENDING = "deliveries INDEXED BY undelivered WHERE state = 'pending' AND state <> 'delivered'"
 DEAD = "deliveries INDEXED BY undelivered WHERE state = 'dead' AND state <> 'delivered'"
 ALL = "deliveries INDEXED BY history WHERE 1"
-# A payload without the text, and without an escape that may be in its spelling, is not parsed. SQLite calls a
-# payload invalid that is nested too deep for it: then the text itself decides.
-NAMES_PERSON = f"""(instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
-    AND CASE WHEN json_valid(CAST(e.data AS TEXT)) THEN EXISTS (
-        SELECT 1 FROM json_tree(CAST(e.data AS TEXT)) t
-        WHERE t.key IN (SELECT value FROM json_each(:values))
-            OR (t.type = 'text' AND t.atom IN (SELECT value FROM json_each(:values)))
-            OR (t.type = 'integer' AND t.key IN {IDS}
-                AND CAST(t.atom AS TEXT) IN (SELECT value FROM json_each(:values)))
-            OR (t.key GLOB :begin AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.key GLOB value))
-            OR (t.type = 'text' AND t.atom GLOB :begin
-                AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.atom GLOB value)))
-    ELSE instr(e.data, CAST(:part AS BLOB)) END"""  # noqa: S608 - only names of members are in it
-"""SQL: whether the payload of an event ``e`` names a person; with :func:`given_of_person`."""
 DIALECT = Dialect(
     mark=":{}",
     among="{} IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:{})))",
@@ -67,75 +52,69 @@ _LOOK = """
     summed AS (SELECT seq, event, place, sum(size) OVER (ORDER BY place) - size AS before_it FROM asked),
     chosen AS MATERIALIZED (SELECT seq, event FROM summed WHERE before_it < :bytes)
     SELECT (SELECT min(place) FROM summed WHERE before_it >= :bytes), (
-        SELECT json_group_array(c.seq) FROM chosen c CROSS JOIN events e ON e.seq = c.event WHERE {})"""
+        SELECT json_group_array(c.seq) FROM chosen c CROSS JOIN events e ON e.seq = c.event
+        WHERE instr(e.data, :first) OR instr(e.data, :second))"""
 
+PAYLOADS = """
+    SELECT d.seq, e.data
+    FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
+    CROSS JOIN events e ON e.seq = d.event"""
+"""SQL: the numbers and payloads of deliveries, whose numbers come as a JSON array."""
 _COUNT = """SELECT json_group_object(r.name, c.count) FROM (
         SELECT registration, count(*) AS count FROM deliveries
         WHERE seq IN (SELECT value FROM json_each(?)) GROUP BY registration) c
     CROSS JOIN names r ON r.number = c.registration"""
 
+_SIZES = """SELECT json_group_array(json_array(d.seq, r.name, d.size))
+    FROM json_each(?) c CROSS JOIN deliveries d ON d.seq = c.value
+    CROSS JOIN names r ON r.number = d.registration"""
+
+_sizes_of = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 _counts_of = msgspec.json.Decoder(dict[str, int]).decode
-
-
-def given_of_person(value: str) -> dict[str, Any]:
-    sought = person(value)
-    return {
-        "values": as_json(sought.values),
-        "begin": sought.others[0] if sought.others else None,
-        "others": as_json(sought.others[1:]),
-        "part": sought.part,
-        "escape": sought.escape,
-    }
 
 
 def search(
     connection: sqlite3.Connection,
-    source: str,
-    found: str,
     query: CancelQuery | ReplayQuery,
     registrations: Collection[str],
     bounds: Bounds[int],
-    *more: str,
-    **values: Any,
-) -> tuple[int, int | None, str]:
-    """Search an instance's deliveries for those of a selection.
-
-    Args:
-        source: :data:`PENDING`, :data:`DEAD` or :data:`ALL`.
-        found: SQL: a JSON value of the ``chosen`` deliveries.
-        more, values: further conditions, and what they need.
-
-    Returns:
-        How many were looked at, the last of these, and ``found``.
-    """
+    spared: Collection[int] = (),
+) -> tuple[list[int], int | None]:
+    source, is_meant = PENDING, "seq NOT IN (SELECT value FROM json_each(:spared))"
+    if isinstance(query, ReplayQuery):
+        source, is_meant = ALL if query.state == "all" else DEAD, "state <> 'pending'"
     conditions, given = DIALECT.conditions_of(query, registrations)
-    given |= bounds._asdict() | values | {"instance": of_instance(query.instance)}
+    given |= bounds._asdict() | {"instance": of_instance(query.instance), "spared": as_json(spared)}
     statement = f"""
         WITH looked_at AS MATERIALIZED (
-            SELECT seq, {" AND ".join([*conditions, *more])} AS matches FROM {source}
+            SELECT seq, {" AND ".join([*conditions, is_meant])} AS matches FROM {source}
                 AND instance = (SELECT number FROM names WHERE name = :instance)
                 AND seq > :after AND seq <= :now
             ORDER BY seq LIMIT :rows
-        ),
-        chosen AS (SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit)
-        SELECT (SELECT count(*) FROM looked_at), (SELECT max(seq) FROM looked_at), (SELECT {found})"""  # noqa: S608 - only the texts above are in it
+        )
+        SELECT count(*), max(seq), (SELECT json_group_array(seq) FROM (
+            SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit))
+        FROM looked_at"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
-    return count, last, lines
+    found = numbers_of(lines)
+    return found, bounds.end(found, count, last)
+
+
+def sizes_of(connection: sqlite3.Connection, seqs: Collection[int]) -> list[tuple[int, str, int]]:
+    return sorted(_sizes_of(connection.execute(_SIZES, (as_json(seqs),)).fetchone()[0]))
 
 
 def look_at_payloads(
     connection: sqlite3.Connection, query: DeliverySelection, seqs: Collection[int]
 ) -> Looked:
-    conditions = ["1"]
-    given: dict[str, Any] = {"seqs": as_json(seqs), "bytes": searches.PAYLOAD_BYTES}
-    if query.text is not None:
-        given["text"], given["escaped"] = spellings(query.text)
-        conditions.append("(instr(e.data, CAST(:text AS BLOB)) OR instr(e.data, CAST(:escaped AS BLOB)))")
+    first, second = sought_bytes(query)
+    given = {"seqs": as_json(seqs), "bytes": searches.PAYLOAD_BYTES, "first": first, "second": second}
+    end, found = connection.execute(_LOOK, given).fetchone()
+    matches = numbers_of(found)
     if query.person is not None:
-        given |= given_of_person(query.person)
-        conditions.append(NAMES_PERSON)
-    end, found = connection.execute(_LOOK.format(" AND ".join(conditions)), given).fetchone()
-    return Looked(frozenset(numbers_of(found)), len(seqs) if end is None else end)
+        named = person(query.person)
+        matches = [seq for seq, data in connection.execute(PAYLOADS, (found,)) if names_person(data, named)]
+    return Looked(frozenset(matches), len(seqs) if end is None else end)
 
 
 def count_by_registration(connection: sqlite3.Connection, seqs: Collection[int]) -> dict[str, int]:

@@ -17,9 +17,8 @@ from tests.public.postgresql import (
     Moment,
     Transaction,
     find_concerned,
-    find_finished,
-    find_pending,
     newest,
+    search,
     search_audit,
 )
 from tests.public.records import DeliverySelection, LaneRule, Ordering
@@ -110,15 +109,15 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "newest": ("history", lambda c: newest(c, ["shop", "other"])),
     "cancellation": (
         "undelivered",
-        lambda c: find_pending(c, CancelQuery(instance="shop", registrations=("reg_1",)), BOUNDS, ()),
+        lambda c: search(c, CancelQuery(instance="shop", registrations=("reg_1",)), ("reg_1",), BOUNDS),
     ),
     "replay": (
         "undelivered",
-        lambda c: find_finished(c, ReplayQuery(instance="shop"), {"reg_1": RULE}, BOUNDS, 99),
+        lambda c: search(c, ReplayQuery(instance="shop"), ("reg_1",), BOUNDS),
     ),
     "replay of all": (
         "history",
-        lambda c: find_finished(c, ReplayQuery(instance="shop", state="all"), {"reg_1": RULE}, BOUNDS, 99),
+        lambda c: search(c, ReplayQuery(instance="shop", state="all"), ("reg_1",), BOUNDS),
     ),
     "erasure": (
         "history",

@@ -20,14 +20,14 @@ from tests.public.sqlite import (
     Transaction,
     find_concerned,
     find_deliveries,
-    find_finished,
-    find_pending,
     find_unwanted,
     make_due,
     migrate,
     newest,
     remove_events,
     resend,
+    search,
+    sizes_of,
     weight,
 )
 from tests.public.store import (
@@ -154,9 +154,10 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "park": lambda c: dead_letters.next_pending(c, "reg", 9, None, 10, [2]),
     "drop the oldest": lambda c: list(dead_letters.oldest_first(c, RULE, "shop", 10, [])),
     "bury": lambda c: dead_letters.bury(c, [1], "off", AT),
-    "cancel": lambda c: find_pending(
+    "cancel": lambda c: search(
         c,
         CancelQuery(instance="shop", registrations=("reg",), since=0.0, until=AT, kinds=("K",)),
+        ("reg",),
         Bounds(0, 9, 9, 9),
         [1],
     ),
@@ -174,9 +175,8 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     ),
     "make due": lambda c: make_due(c, "reg"),
     "resend": lambda c: resend(transaction(c), "shop", 1, RULE, 5, AT),
-    "replay": lambda c: find_finished(
-        c, ReplayQuery(instance="shop"), {"reg": RULE}, Bounds(0, 9, 10, 9), 100
-    ),
+    "replay": lambda c: search(c, ReplayQuery(instance="shop"), {"reg": RULE}, Bounds(0, 9, 10, 9)),
+    "sizes of what is sent again": lambda c: sizes_of(c, [1]),
     "audit": lambda c: audit.search_audit(c, AuditQuery(since=0.0, until=AT, action="key"), (9, 9), 9),
     "audit of an instance": lambda c: audit.search_audit(c, AuditQuery(instance="shop"), (9, 9), 9),
     "old entries of the audit": lambda c: audit.remove_entries(transaction(c), audit.OLD, (9, 9)),
