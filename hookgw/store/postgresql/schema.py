@@ -54,32 +54,6 @@ SETTLED = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 XID = "pg_current_xact_id()::text::bigint"
 """SQL: the number of this transaction."""
 
-LOG_ORDER = "CREATE INDEX log_order ON events (xid, seq) WHERE heard >= 0"
-# ``home`` says where these tables are: after a restore they are elsewhere. See restored.py.
-LOG = (
-    """CREATE TABLE log (
-        instance bigint NOT NULL,
-        xid bigint NOT NULL,
-        seq bigint NOT NULL,
-        kind text COLLATE "C" NOT NULL,
-        accepted_at bigint NOT NULL,
-        chat bigint NOT NULL,
-        sender bigint NOT NULL,
-        message bigint NOT NULL,
-        unwanted bigint NOT NULL,
-        PRIMARY KEY (instance, xid, seq)
-    )""",
-    "CREATE TABLE log_begins (instance bigint PRIMARY KEY, at bigint NOT NULL)",
-    """CREATE TABLE log_state (
-        only_one boolean PRIMARY KEY CHECK (only_one),
-        generation text NOT NULL,
-        home text NOT NULL,
-        xid bigint NOT NULL,
-        seq bigint NOT NULL,
-        is_whole boolean NOT NULL
-    )""",
-    "INSERT INTO log_state VALUES (true, '', '', -1, -1, false)",
-)
 # A holder is ``@`` and the number of an instance, ``#`` and a tag, the id of a registration, or empty.
 FIGURES = (
     """CREATE TABLE figures (
@@ -122,7 +96,7 @@ SCHEMA: tuple[str, ...] = (
         xid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
         UNIQUE (id, instance)
     )""",
-    LOG_ORDER,
+    "CREATE INDEX log_order ON events (xid, seq) WHERE heard >= 0",
     "CREATE INDEX unheard ON events (accepted_at, seq) WHERE heard = 0",
     "CREATE INDEX remembered ON events (accepted_at, heard, seq) WHERE heard < 0",
     """CREATE TABLE deliveries (
@@ -225,7 +199,29 @@ SCHEMA: tuple[str, ...] = (
         PRIMARY KEY (generation, number)
     )""",
     "CREATE TABLE hookgw_schema (version integer NOT NULL)",
-    *LOG,
+    # ``home`` says where these tables are: after a restore they are elsewhere. See restored.py.
+    """CREATE TABLE log (
+        instance bigint NOT NULL,
+        xid bigint NOT NULL,
+        seq bigint NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        accepted_at bigint NOT NULL,
+        chat bigint NOT NULL,
+        sender bigint NOT NULL,
+        message bigint NOT NULL,
+        unwanted bigint NOT NULL,
+        PRIMARY KEY (instance, xid, seq)
+    )""",
+    "CREATE TABLE log_begins (instance bigint PRIMARY KEY, at bigint NOT NULL)",
+    """CREATE TABLE log_state (
+        only_one boolean PRIMARY KEY CHECK (only_one),
+        generation text NOT NULL,
+        home text NOT NULL,
+        xid bigint NOT NULL,
+        seq bigint NOT NULL,
+        is_whole boolean NOT NULL
+    )""",
+    "INSERT INTO log_state VALUES (true, '', '', -1, -1, false)",
     *FIGURES,
 )
 

@@ -54,56 +54,8 @@ VERSION = 7
 OLDEST_VERSION = 6
 """The oldest schema that is migrated."""
 
-# By registration first, so that its lanes are found without a list of them. The instance and the size are in
-# it to be counted.
-_OUTBOX = """CREATE INDEX outbox ON deliveries (registration, lane, position, instance, size)
-    WHERE state = 'pending'"""
-# The deliveries that wait for their next attempt: at most one for each lane, a few more after a re-partition.
-WAITING = "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0"
-# Events of which only the id is left, by age: see event_ids.py. With the size, to be counted.
-REMEMBERED = "CREATE INDEX remembered ON events (accepted_at, heard) WHERE heard < 0"
-# By time rather than by number: pruning goes by time, and lists are limited to a time. An index of rows ends
-# with their numbers, so entries of one moment are in order, too.
-AUDIT = (
-    """CREATE TABLE audit (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT,
-        at INTEGER NOT NULL,
-        instance TEXT,
-        instance_id TEXT,
-        action TEXT NOT NULL,
-        entry TEXT NOT NULL
-    )""",
-    "CREATE INDEX audited ON audit (at)",
-    "CREATE INDEX audited_instances ON audit (instance, at) WHERE instance IS NOT NULL",
-)
-
 # Names the log, so that a cursor of another one is known; twelve digits.
 _GENERATION = "lower(hex(randomblob(6)))"
-# The index of the log of events: see log.py. It is written behind the commits, in sorted runs: the entries of
-# one instance lie together in each, and a new run goes behind all others.
-LOG = (
-    """CREATE TABLE log (
-        run INTEGER NOT NULL,
-        instance INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        kind INTEGER NOT NULL,
-        accepted_at INTEGER NOT NULL,
-        chat INTEGER NOT NULL,
-        sender INTEGER NOT NULL,
-        message INTEGER NOT NULL,
-        unwanted INTEGER NOT NULL,
-        PRIMARY KEY (run, instance, seq)
-    ) WITHOUT ROWID""",
-    "CREATE TABLE log_runs (run INTEGER PRIMARY KEY, since INTEGER NOT NULL, until INTEGER NOT NULL)",
-    "CREATE TABLE log_begins (instance INTEGER PRIMARY KEY, at INTEGER NOT NULL)",
-    """CREATE TABLE log_state (
-        only INTEGER PRIMARY KEY CHECK (only = 1),
-        generation TEXT NOT NULL,
-        indexed INTEGER NOT NULL,
-        is_whole INTEGER NOT NULL
-    )""",
-    f"INSERT INTO log_state VALUES (1, {_GENERATION}, 0, 0)",  # noqa: S608
-)
 
 # By time first: what is folded lies together, and what is old goes by ranges. See hookgw/store/figures.py.
 FIGURES = (
@@ -137,7 +89,8 @@ SCHEMA: tuple[str, ...] = (
         UNIQUE (id, instance)
     )""",
     "CREATE INDEX unheard ON events (accepted_at) WHERE heard = 0",
-    REMEMBERED,
+    # Events of which only the id is left, by age: see event_ids.py. With the size, to be counted.
+    "CREATE INDEX remembered ON events (accepted_at, heard) WHERE heard < 0",
     """CREATE TABLE deliveries (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         event INTEGER NOT NULL,
@@ -156,8 +109,13 @@ SCHEMA: tuple[str, ...] = (
         finished_at INTEGER,
         reason TEXT
     )""",
-    _OUTBOX,
-    WAITING,
+    # By registration first, so that its lanes are found without a list of them. The instance and the size are
+    # in it to be counted.
+    """CREATE INDEX outbox ON deliveries (registration, lane, position, instance, size)
+    WHERE state = 'pending'""",
+    # The deliveries that wait for their next attempt: at most one for each lane, a few more after a
+    # re-partition.
+    "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0",
     "CREATE INDEX deliveries_of_event ON deliveries (event)",
     "CREATE INDEX history ON deliveries (instance, seq, kind, accepted_at)",
     """CREATE INDEX undelivered ON deliveries (instance, state, seq, kind, accepted_at)
@@ -184,8 +142,41 @@ SCHEMA: tuple[str, ...] = (
         PRIMARY KEY (shelf, key)
     ) WITHOUT ROWID""",
     "CREATE TABLE probe (only INTEGER PRIMARY KEY CHECK (only = 1), writes INTEGER NOT NULL)",
-    *AUDIT,
-    *LOG,
+    # By time rather than by number: pruning goes by time, and lists are limited to a time. An index of rows
+    # ends with their numbers, so entries of one moment are in order, too.
+    """CREATE TABLE audit (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        instance TEXT,
+        instance_id TEXT,
+        action TEXT NOT NULL,
+        entry TEXT NOT NULL
+    )""",
+    "CREATE INDEX audited ON audit (at)",
+    "CREATE INDEX audited_instances ON audit (instance, at) WHERE instance IS NOT NULL",
+    # The index of the log of events: see log.py. It is written behind the commits, in sorted runs: the
+    # entries of one instance lie together in each, and a new run goes behind all others.
+    """CREATE TABLE log (
+        run INTEGER NOT NULL,
+        instance INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        kind INTEGER NOT NULL,
+        accepted_at INTEGER NOT NULL,
+        chat INTEGER NOT NULL,
+        sender INTEGER NOT NULL,
+        message INTEGER NOT NULL,
+        unwanted INTEGER NOT NULL,
+        PRIMARY KEY (run, instance, seq)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE log_runs (run INTEGER PRIMARY KEY, since INTEGER NOT NULL, until INTEGER NOT NULL)",
+    "CREATE TABLE log_begins (instance INTEGER PRIMARY KEY, at INTEGER NOT NULL)",
+    """CREATE TABLE log_state (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        generation TEXT NOT NULL,
+        indexed INTEGER NOT NULL,
+        is_whole INTEGER NOT NULL
+    )""",
+    f"INSERT INTO log_state VALUES (1, {_GENERATION}, 0, 0)",  # noqa: S608
     *FIGURES,
 )
 
