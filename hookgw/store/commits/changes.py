@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -103,11 +104,11 @@ class CountedTransaction:
     def count_finished(self, gone: PendingChange) -> None:
         self._count(gone, -1)
 
-    def count_requeued(self, lanes: Mapping[str, int], added: PendingChange) -> None:
-        requeued = dict(self.changes.requeued)
-        for lane, count in lanes.items():
-            requeued[lane] = requeued.get(lane, 0) + count
-        self.changes = replace(self.changes, requeued=requeued)
+    def count_requeued(self, lanes: Collection[str], added: PendingChange) -> None:
+        """Count deliveries that are pending again, by their lanes."""
+        requeued = Counter(self.changes.requeued)
+        requeued.update(lanes)
+        self.changes = replace(self.changes, rows=self.changes.rows + len(lanes), requeued=requeued)
         self._count(added, 1)
 
     def _count(self, change: PendingChange, sign: int) -> None:
@@ -119,6 +120,11 @@ class CountedTransaction:
             has, has_bytes = total.get(holder, (0, 0))
             total[holder] = (has + sign * count, has_bytes + sign * size)
         self.changes = replace(self.changes, change=total)
+
+
+def pending_change(rows: Iterable[tuple[str, str, int, int]]) -> PendingChange:
+    """Return what rows say: the registration, the instance, how many deliveries, and their bytes."""
+    return {(registration, instance): (count, size) for registration, instance, count, size in rows}
 
 
 def weigh(deliveries: Iterable[tuple[str, str, int]]) -> PendingChange:

@@ -8,7 +8,6 @@ of the call, and read again from there when they hear that there is more.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -184,6 +183,5 @@ def make(transaction: Transaction, step: BackfillStep) -> int:
     added = [one.seq for one in places if one.dead not in dead]
     connection.execute(_COUNT_HEARD, (added,))
     weight = weigh((query.registration, query.instance, size) for size in sizes.values())
-    transaction.count_requeued(Counter(lanes.values()), weight)
-    transaction.count_rows(len(sizes))
+    transaction.count_requeued(lanes.values(), weight)
     return len(sizes)

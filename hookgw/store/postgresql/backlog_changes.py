@@ -17,6 +17,7 @@ import msgspec
 from psycopg import Connection
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.store.commits.changes import pending_change
 from hookgw.store.fleet import BacklogNews
 from hookgw.store.postgresql.database import DatabaseSession, Reader, one_moment
 from hookgw.store.postgresql.outbox import pending_counts
@@ -66,11 +67,10 @@ def _exchange(
         changes = None if told.changes is None else msgspec.msgpack.encode(row)
         connection.execute(_TELL, (told.generation, told.number, changes))
     rows = connection.execute(_HEAR, (list(known), list(known.values()))).fetchall()
-    return [BacklogNews(of, number, None if row is None else _changes(row)) for of, number, row in rows]
-
-
-def _changes(row: bytes) -> PendingChange:
-    return {(registration, instance): (count, size) for registration, instance, count, size in _decode(row)}
+    return [
+        BacklogNews(of, number, None if row is None else pending_change(_decode(row)))
+        for of, number, row in rows
+    ]
 
 
 def _count(connection: Connection) -> tuple[PendingChange, dict[int, int]]:

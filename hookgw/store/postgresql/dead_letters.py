@@ -9,6 +9,7 @@ from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule, partition_of
 from hookgw.records.registrations import Ordering
+from hookgw.store.commits.changes import pending_change
 from hookgw.store.postgresql.lookups import instance_number, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
 from hookgw.store.records import PendingChange, micros
@@ -137,8 +138,7 @@ def bury(connection: Connection, seqs: Collection[int], reason: str, at: float) 
         return {}
     locked = [seq for (seq,) in connection.execute(_LOCK, (list(seqs),))]
     given = {"seqs": locked, "reason": sought(reason), "at": micros(at)}
-    rows = connection.execute(_BURY, given)
-    return {(registration, instance): (count, size) for registration, instance, count, size in rows}
+    return pending_change(connection.execute(_BURY, given))
 
 
 def still_meant(connection: Connection, seqs: Collection[int], now: Moment | None) -> list[int]:

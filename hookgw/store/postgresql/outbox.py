@@ -10,6 +10,7 @@ from psycopg import Connection
 from hookgw.records.deliveries import Delivery, Page, Position
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
+from hookgw.store.commits.changes import pending_change
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.history_rows import event_of
 from hookgw.store.outbox import OUTBOX_PAGE_BYTES, CommittedOutbox
@@ -130,10 +131,7 @@ def pending_lanes(connection: Connection, registration: str | None = None) -> li
 
 def pending_counts(connection: Connection) -> PendingChange:
     """Return the count and bytes of pending deliveries: one walk through the index of the outbox."""
-    return {
-        (registration, instance): (count, size)
-        for registration, instance, count, size in connection.execute(_COUNTS)
-    }
+    return pending_change(connection.execute(_COUNTS))
 
 
 def count_pending(connection: Connection, lane: str) -> int:

@@ -5,7 +5,6 @@ A new position is the present transaction, and numbers of its own. The caller ow
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 
 from psycopg import Connection
@@ -66,8 +65,7 @@ def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) 
         "positions": positions,
     }
     connection.execute(REQUEUE, given)
-    transaction.count_requeued(Counter(lanes.values()), weigh(finished.values()))
-    transaction.count_rows(len(lanes))
+    transaction.count_requeued(lanes.values(), weigh(finished.values()))
     return lanes
 
 
@@ -81,8 +79,7 @@ def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: La
     newest = newest_rules(connection, {rule.registration: rule})[rule.registration]
     lanes = find_lanes(connection, dict.fromkeys(found, newest))
     connection.execute(_REOPEN, {"at": micros(at), "seqs": list(lanes), "lanes": list(lanes.values())})
-    transaction.count_requeued(Counter(lanes.values()), weigh(found.values()))
-    transaction.count_rows(len(lanes))
+    transaction.count_requeued(lanes.values(), weigh(found.values()))
     return len(lanes)
 
 

@@ -7,7 +7,6 @@ of its event, so however often a step is repeated, it gives each delivery the sa
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -156,8 +155,7 @@ def make(transaction: Transaction, step: BackfillStep) -> int:
     connection.execute(_COUNT_HEARD, (as_json([row[1] for row in added]),))
     REQUEUE.run(connection, again)
     made = [row[0] for row in (*added, *again)]
-    transaction.count_requeued(Counter(lanes.values()), weight(connection, made))
-    transaction.count_rows(len(made))
+    transaction.count_requeued(lanes.values(), weight(connection, made))
     return len(made)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 
 from hookgw.records.lanes import LaneRule
@@ -56,9 +55,8 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
     REQUEUE.run(connection, rows)
     keep_number(connection, position + len(lanes) - 1)
     transaction.count_requeued(
-        Counter(lane for seq, lane in lanes.items() if seq in finished), weight(connection, finished)
+        [lane for seq, lane in lanes.items() if seq in finished], weight(connection, finished)
     )
-    transaction.count_rows(len(finished))
     return len(finished)
 
 
@@ -71,8 +69,7 @@ def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: La
     lanes = find_lanes(connection, dict.fromkeys(found, rule))
     ids, since = transaction.names.ids(lanes.values()), micros(at)
     _REOPEN.run(connection, [(seq, ids[lane], since) for seq, lane in lanes.items()])
-    transaction.count_requeued(Counter(lanes.values()), weight(connection, lanes))
-    transaction.count_rows(len(lanes))
+    transaction.count_requeued(lanes.values(), weight(connection, lanes))
     return len(lanes)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from hookgw.records.deliveries import DELIVERED_OUTCOME, DELIVERED_STATE, Attempt, DeliveryState, Settlement
-from hookgw.store.commits.changes import weigh
+from hookgw.store.commits.changes import pending_change, weigh
 from hookgw.store.figure_news import entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.records import PendingChange, micros, seconds, storable
@@ -230,8 +230,7 @@ def _is_delivered_at_once(settlement: Settlement) -> bool:
 def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChange:
     if not seqs:
         return {}
-    found = _weights_of(connection.execute(_WEIGHT, (as_json(seqs),)).fetchone()[0])
-    return {(registration, instance): (count, size) for registration, instance, count, size in found}
+    return pending_change(_weights_of(connection.execute(_WEIGHT, (as_json(seqs),)).fetchone()[0]))
 
 
 def remove(connection: sqlite3.Connection, seqs: str, events: str, *, is_pruned: bool = True) -> int:
