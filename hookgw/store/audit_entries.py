@@ -140,20 +140,20 @@ class SteppedAudit(Collaborator, Generic[C, Tx]):
 
 
 def _page(rows: list[AuditRow], cursor: str | None) -> AuditPage:
-    return AuditPage([_entry(row) for row in rows], cursor, [_cursor(row.at, row.seq) for row in rows])
-
-
-def _entry(row: AuditRow) -> AuditEntry:
-    return AuditEntry(
-        at=seconds(row.at),
-        action=row.action,
-        actor=row.entry.actor,
-        instance=row.instance,
-        instance_id=row.instance_id,
-        subject=row.entry.subject,
-        changes=row.entry.changes,
-        details=row.entry.details,
-    )
+    entries = [
+        AuditEntry(
+            at=seconds(row.at),
+            action=row.action,
+            actor=row.entry.actor,
+            instance=row.instance,
+            instance_id=row.instance_id,
+            subject=row.entry.subject,
+            changes=row.entry.changes,
+            details=row.entry.details,
+        )
+        for row in rows
+    ]
+    return AuditPage(entries, cursor, [_cursor(row.at, row.seq) for row in rows])
 
 
 def _cursor(at: int, seq: int) -> str:

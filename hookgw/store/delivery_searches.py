@@ -78,9 +78,6 @@ class SearchStatements(PayloadStatements[C_contra], Protocol[C_contra, Now_contr
     def to_requeue(self, connection: C_contra, rules: Mapping[int, LaneRule]) -> Found_co:
         """Return what makes deliveries pending again by their registrations' rules, by number."""
 
-    def count_by_registration(self, connection: C_contra, seqs: Collection[int]) -> dict[str, int]:
-        """Return how many of these deliveries go to each registration."""
-
 
 class DeliverySearches(Generic[C, Now, Found]):
     """Each search begins behind a number, and returns what it found, and where the next one begins."""
@@ -139,9 +136,8 @@ class DeliverySearches(Generic[C, Now, Found]):
         while after is not None and counts.total() < most:
             limit = min(most - counts.total(), bounds.limit)
             found, after = await find(bounds._replace(after=after, limit=limit))
-            if found:
-                seqs = list(found)
-                counts.update(await self._reader.run(partial(self._sql.count_by_registration, seqs=seqs)))
+            sizes = await self._reader.run(partial(self._sql.sizes_of, seqs=list(found)))
+            counts.update(registration for _, registration, _ in sizes)
         return counts
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from hookgw.fair.excess import Excess
+from hookgw.store.reader import C
 
 SAMPLED = 32
 """Attempts and bodies are read for one in so many deliveries."""
@@ -37,7 +38,6 @@ class Part(NamedTuple):
 
 Counted: TypeAlias = tuple[int | None, list[Part]]
 """The last number that was looked at, ``None`` at the end, and what was found."""
-C = TypeVar("C")
 
 
 class Oldest(NamedTuple):

@@ -230,12 +230,6 @@ class LogSearch(msgspec.Struct, frozen=True):
 class LogStatements(Protocol[C_contra, Tx_contra]):
     """What an engine brings, as a module."""
 
-    def begin_log(self, connection: C_contra, now: float, *, is_whole: bool) -> None:
-        """Note at a start whether the log has all events from now on.
-
-        ``is_whole`` says whether unwanted events are kept with their payloads.
-        """
-
     def read_state(self, connection: C_contra, query: EventQuery) -> LogState:
         """Return the state of the log that a query is for; it may be that of several instances."""
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
+from hookgw.store.reader import C, T
 from hookgw.store.records import DeliveryQuery, DeliverySummary, micros
-
-C = TypeVar("C")
-T = TypeVar("T")
 
 # A list with a filter may have to look at millions of deliveries to fill a page. After this many seconds it
 # returns what it has found, with a cursor.

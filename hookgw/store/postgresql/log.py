@@ -103,6 +103,7 @@ _STILL_UNWANTED = "SELECT seq FROM events WHERE seq = ANY(%s) AND heard = 0 ORDE
 
 
 def begin_log(connection: Connection, now: float, *, is_whole: bool) -> None:
+    """Note at a start whether the log has all events from now on: unwanted ones with their payloads, too."""
     was_whole, has_begun = one_row(connection, _WAS_WHOLE)
     if was_whole == is_whole and has_begun:
         return

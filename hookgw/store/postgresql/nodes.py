@@ -117,7 +117,6 @@ class Nodes:
         self._cipher = cipher
         self.session = DatabaseSession(server, PATIENCE)
         self.reader = Reader(self.session, threads=threads)
-        self._token = server.token
 
     @property
     def known_version(self) -> int:
@@ -205,19 +204,19 @@ class Nodes:
             if found is not None:
                 generation, token, is_dead = found
                 # With our own token, the answer to an earlier call was lost on its way.
-                if not is_dead and token != self._token:
+                if not is_dead and token != self._server.token:
                     raise Conflict.of(
                         "fleet.node_name_taken",
                         "A node {node!r} is in the fleet already: fleet.node must be unique.",
                         node=node,
                     )
-                if is_dead and token != self._token:
+                if is_dead and token != self._server.token:
                     _end_connections(connection, [generation])
                 _remove(connection, [generation])
             new: int = one_row(connection, _ADD_MEMBER)[0]
             connection.execute(
                 "INSERT INTO nodes VALUES (%s, %s, %s, clock_timestamp(), %s, %s)",
-                (new, node, url, is_leaving, self._token),
+                (new, node, url, is_leaving, self._server.token),
             )
             return new
 

@@ -20,14 +20,14 @@ from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.moments import Moment, read_now, take_moment
 from hookgw.store.postgresql.repartition import repartition
 from hookgw.store.postgresql.requeue import reopen, requeue, resend, to_requeue
-from hookgw.store.postgresql.selection import count_by_registration, look_at_payloads, search, sizes_of
+from hookgw.store.postgresql.selection import look_at_payloads, search, sizes_of
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.steps import SteppedChanges
 
 # PendingStatements, from several modules.
-__all__ = ["bury", "count_by_registration", "find_concerned", "find_deliveries", "find_events"]
-__all__ += ["find_unwanted", "look_at_payloads", "next_pending", "oldest_first", "read_now"]
-__all__ += ["remove_events", "reopen", "repartition", "search", "sizes_of", "still_meant", "to_requeue"]
+__all__ = ["bury", "find_concerned", "find_deliveries", "find_events", "find_unwanted", "look_at_payloads"]
+__all__ += ["next_pending", "oldest_first", "read_now", "remove_events", "reopen", "repartition", "search"]
+__all__ += ["sizes_of", "still_meant", "to_requeue"]
 
 _NEWEST_EVENT = "SELECT last_value FROM event_numbers"
 

@@ -51,17 +51,13 @@ def reencrypt(connection: Connection, keys: MasterKeys, place: str) -> RecordCip
                     f"and nodes run that would go on without that: {', '.join(living)}.",
                     "Stop all nodes, and start them with the same master key.",
                 )
-            _rewrite(connection, convert)
+            # Other nodes may run: what they change must not be overwritten with what was read before.
+            lock_records(connection, changes=True)
+            connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
+            for shelf, key, value in records_of(connection, _NEXT_PAGE):
+                connection.execute(
+                    "UPDATE shelves SET value = %s WHERE shelf = %s AND key = %s",
+                    (convert(shelf, key, value), shelf, key),
+                )
 
         return keys_of_records.reencrypt(found, keys, rewrite, kind="database", database=place)
-
-
-def _rewrite(connection: Connection, convert: Convert) -> None:
-    # Other nodes may run: what they change must not be overwritten with what was read before.
-    lock_records(connection, changes=True)
-    connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
-    for shelf, key, value in records_of(connection, _NEXT_PAGE):
-        connection.execute(
-            "UPDATE shelves SET value = %s WHERE shelf = %s AND key = %s",
-            (convert(shelf, key, value), shelf, key),
-        )

@@ -57,7 +57,6 @@ _LOOK = """
     FROM summed c ORDER BY c.place"""
 
 _SIZES = "SELECT seq, registration, size FROM deliveries WHERE seq = ANY(%s) ORDER BY seq"
-_COUNT = "SELECT registration, count(*) FROM deliveries WHERE seq = ANY(%s) GROUP BY registration"
 
 
 def search(
@@ -103,7 +102,3 @@ def look_at_payloads(connection: Connection, query: DeliverySelection, seqs: Col
         elif data is not None and (named is None or names_person(data, named)):
             found.add(seq)
     return Looked(frozenset(found), len(seqs) if end is None else end)
-
-
-def count_by_registration(connection: Connection, seqs: Collection[int]) -> dict[str, int]:
-    return dict(connection.execute(_COUNT, (list(seqs),)).fetchall())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from psycopg import Connection
-
 from hookgw.store.postgresql.audit import write_audit
 from hookgw.store.postgresql.figures import forget_figures
 from hookgw.store.postgresql.lookups import count_rows
@@ -25,8 +23,7 @@ class PostgresqlTable(Table):
             raise KeyError(key)
 
 
-def table(connection: Connection, shelf: str) -> PostgresqlTable:
-    return PostgresqlTable(connection, shelf)
+table = PostgresqlTable
 
 
 def rename_instance(transaction: Transaction, old: str, new: str) -> None:

@@ -142,6 +142,7 @@ _unwanted_of = msgspec.json.Decoder(list[tuple[int, int, int, int]]).decode
 
 
 def begin_log(connection: sqlite3.Connection, now: float, *, is_whole: bool) -> None:
+    """Note at a start whether the log has all events from now on: unwanted ones with their payloads, too."""
     row = connection.execute(_WAS_WHOLE).fetchone()
     was_whole, has_begun = map(bool, row)
     if was_whole != is_whole or not has_begun:

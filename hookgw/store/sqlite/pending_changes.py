@@ -20,15 +20,15 @@ from hookgw.store.sqlite.erase import (
 from hookgw.store.sqlite.repartition import find_lanes as to_requeue
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import reopen, requeue, resend
-from hookgw.store.sqlite.selection import count_by_registration, look_at_payloads, search, sizes_of
+from hookgw.store.sqlite.selection import look_at_payloads, search, sizes_of
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import SteppedChanges, cursor_number
 
 # PendingStatements, from several modules.
-__all__ = ["bury", "count_by_registration", "find_concerned", "find_deliveries", "find_events"]
-__all__ += ["find_unwanted", "look_at_payloads", "next_pending", "oldest_first", "read_now"]
-__all__ += ["remove_events", "reopen", "repartition", "search", "sizes_of", "still_meant", "to_requeue"]
+__all__ = ["bury", "find_concerned", "find_deliveries", "find_events", "find_unwanted", "look_at_payloads"]
+__all__ += ["next_pending", "oldest_first", "read_now", "remove_events", "reopen", "repartition", "search"]
+__all__ += ["sizes_of", "still_meant", "to_requeue"]
 
 # The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
 # compares them, sees fewer re-partitions begin.

@@ -60,17 +60,11 @@ PAYLOADS = """
     FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
     CROSS JOIN events e ON e.seq = d.event"""
 """SQL: the numbers and payloads of deliveries, whose numbers come as a JSON array."""
-_COUNT = """SELECT json_group_object(r.name, c.count) FROM (
-        SELECT registration, count(*) AS count FROM deliveries
-        WHERE seq IN (SELECT value FROM json_each(?)) GROUP BY registration) c
-    CROSS JOIN names r ON r.number = c.registration"""
-
 _SIZES = """SELECT json_group_array(json_array(d.seq, r.name, d.size))
     FROM json_each(?) c CROSS JOIN deliveries d ON d.seq = c.value
     CROSS JOIN names r ON r.number = d.registration"""
 
 _sizes_of = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
-_counts_of = msgspec.json.Decoder(dict[str, int]).decode
 
 
 def search(
@@ -115,7 +109,3 @@ def look_at_payloads(
         named = person(query.person)
         matches = [seq for seq, data in connection.execute(PAYLOADS, (found,)) if names_person(data, named)]
     return Looked(frozenset(matches), len(seqs) if end is None else end)
-
-
-def count_by_registration(connection: sqlite3.Connection, seqs: Collection[int]) -> dict[str, int]:
-    return _counts_of(connection.execute(_COUNT, (as_json(seqs),)).fetchone()[0])

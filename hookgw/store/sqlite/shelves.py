@@ -21,8 +21,7 @@ class SqliteTable(Table):
     put = "REPLACE INTO shelves VALUES (?, ?, ?)"
 
 
-def table(connection: sqlite3.Connection, shelf: str) -> SqliteTable:
-    return SqliteTable(connection, shelf)
+table = SqliteTable
 
 
 def rename_instance(transaction: Transaction, old: str, new: str) -> None:
