@@ -71,7 +71,7 @@ async def test_a_state_that_cannot_be_kept() -> None:
     session = FakeSession()
     with pytest.raises(Invalid, match="The state"):
         await session.save_state({"a": object()})
-    with pytest.raises(Invalid, match="at most 1048576 are kept"):
+    with pytest.raises(Invalid, match="at most 1,048,576 are kept"):
         await session.save_state("x" * 2**20)
 
 
