@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from hookgw._version import __version__
 from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, ref
 from hookgw.web import responses
-from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
+from hookgw.web.auth import INGEST_RULE
 from hookgw.web.needs import Need, Scope
 from hookgw.web.openapi.components import plain, schemas_of
 from hookgw.web.openapi.describe import BYTES, EVENT_STREAM, JSON, NotJson, Operation, OrEvents
@@ -50,26 +50,12 @@ _PATH_PARAMETERS = {
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """For each variable in paths: its name in the document, its schema and its meaning."""
-_SECOND = frozenset(
-    {
-        ("GET", "/apply"),
-        ("GET", "/chat/findChats/<instance>"),
-        ("DELETE", "/webhook/backfill/<instance>"),
-        ("DELETE", "/webhook/backfill/<instance>/<label>"),
-    }
-)
-"""Beside PATCH and PUT, the second methods of paths that have two."""
-_ALSO_PER_INSTANCE = frozenset(
-    {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
-    | {"/delivery/list", "/delivery/replay", "/delivery/cancel", "/event/list"}
-    | {"/diagnosis", "/figures/find"}
-)
-"""Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
 _ENDS = {
     "/<label>": "Labelled",
     "/<kind>": "OfKind",
     "/cancel/<instance>/<name>": "One",
     "/<path:page>": "Page",
+    "/<path:below>": "Below",
 }
 """Ends of paths that also exist without them, and of the operation ids of these paths."""
 _ENCODING = "It may be compressed, with `content-encoding: gzip`."
@@ -113,13 +99,8 @@ def build_document(
         nested = {"type": "array", "minItems": 1, "items": text}
         contents.components["Messages"]["properties"]["message"]["items"] = {"anyOf": [text, nested]}
     paths: dict[str, Any] = {}
-    taken: set[str] = set()
-    for route in known:
-        operation = _operation(route, contents)
-        # Routes of plugins may have the same words; generators make one method of each id.
-        while operation["operationId"] in taken:
-            operation["operationId"] += "Again"
-        taken.add(operation["operationId"])
+    for route, operation_id in zip(known, _operation_ids(known), strict=True):
+        operation = {"operationId": operation_id, **_operation(route, contents)}
         paths.setdefault(document_path(route.path), {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
@@ -187,24 +168,35 @@ class _Contents:
         return {JSON: {"schema": schema}}
 
 
+def _operation_ids(routes: Sequence[Route]) -> Iterator[str]:
+    """Yield ``webhookSetLabelled``: the words of a path, and how it differs from others of these words."""
+    posts = {route.path for route in routes if route.method == "POST"}
+    per_instance = {_words(route.path) for route in routes if "<instance>" in route.path}
+    taken: set[str] = set()
+    for route in routes:
+        found = words = _words(route.path)
+        is_second = route.method in ("PATCH", "PUT") or (route.method != "POST" and route.path in posts)
+        if is_second or route.path.startswith(INGEST_RULE):
+            found += route.method.capitalize()
+        if words in per_instance and "<instance>" not in route.path:
+            found += "Global"
+        found += next((word for end, word in _ENDS.items() if route.path.endswith(end)), "")
+        # Routes of plugins may still have the same id; generators make one method of each.
+        while found in taken:
+            found += "Again"
+        taken.add(found)
+        yield found
+
+
+def _words(path: str) -> str:
+    words = [word for part in path.split("/") for word in re.findall(r"\w+", part) if "<" not in part]
+    name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
+    return name[0].lower() + name[1:]
+
+
 def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
     declared, path = route.operation, document_path(route.path)
-    # ``webhookSetLabelled``: the words of the path.
-    words = [word for part in route.path.split("/") for word in re.findall(r"\w+", part) if "<" not in part]
-    name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
-    suffix = ""
-    # Paths with two methods.
-    is_second = route.method in ("PATCH", "PUT") or (route.method, route.path) in _SECOND
-    if route.path in (INGEST_RULE, INGEST_BELOW_RULE) or is_second:
-        suffix = route.method.capitalize()
-    if route.path == INGEST_BELOW_RULE:
-        suffix += "Below"
-    if route.path in _ALSO_PER_INSTANCE:
-        suffix += "Global"
-    suffix += next((word for end, word in _ENDS.items() if route.path.endswith(end)), "")
-    operation_id = name[0].lower() + name[1:] + suffix
     operation: dict[str, Any] = {
-        "operationId": operation_id,
         "tags": [declared.tag],
         "summary": declared.summary or f"{route.method} {path}",
         "description": f"{declared.description}\n\n{_sentence(route.need)}".strip(),
@@ -286,10 +278,7 @@ def error_statuses(route: Route) -> frozenset[int]:
     if route.need.scope is not Scope.OPEN:
         statuses |= {401}
         if route.operation.responses:
-            statuses |= {
-                429,
-                503,
-            }  # an undeclared route of a plugin may use these statuses for something else
+            statuses |= {429, 503}  # an undeclared route of a plugin may use these for something else
     if route.need.right is not None:
         statuses |= {403}
     if route.need.scope is Scope.INSTANCE:

@@ -234,7 +234,9 @@ async def test_the_document_has_the_routes_of_plugins(
             """Ping."""
             return ""
 
+        @app.get("/backlog", endpoint="all")
         @app.get("/backlog/<instance>")
+        @app.post("/backlog/<instance>", endpoint="add")
         async def backlog(instance: str) -> str:
             return ""
 
@@ -250,6 +252,9 @@ async def test_the_document_has_the_routes_of_plugins(
     assert backlog["summary"] == "GET /backlog/{instance}"
     assert "default" in backlog["responses"]
     assert "403" in backlog["responses"]
+    ids = {backlog["operationId"], paths["/backlog/{instance}"]["post"]["operationId"]}
+    assert ids == {"backlogGet", "backlog"}
+    assert paths["/backlog"]["get"]["operationId"] == "backlogGlobal"
 
 
 async def test_the_document_has_the_names_of_this_gateway(document: dict[str, Any], gateway: Gateway) -> None:
