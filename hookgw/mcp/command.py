@@ -6,9 +6,9 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import trio
@@ -19,6 +19,8 @@ from hookgw.command.output import check_output
 from hookgw.kernel.errors import NotSupported
 from hookgw.mcp.loading import load_server
 from hookgw.mcp.tools import Refused
+
+T = TypeVar("T")
 
 
 @click.command()
@@ -69,17 +71,14 @@ class ClientApi:
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Any:
-        async with self._turn:
-            try:
-                return await trio.to_thread.run_sync(
-                    partial(self._client.call, method, *path, query=query, body=body)
-                )
-            except Failed as error:
-                raise Refused(*error.messages) from error
+        return await self._run(partial(self._client.call, method, *path, query=query, body=body))
 
     async def now(self) -> float:
+        return await self._run(self._client.now)
+
+    async def _run(self, call: Callable[[], T]) -> T:
         async with self._turn:
             try:
-                return await trio.to_thread.run_sync(self._client.now)
+                return await trio.to_thread.run_sync(call)
             except Failed as error:
                 raise Refused(*error.messages) from error

@@ -97,6 +97,10 @@ _COUNT: Schema = {
     "minimum": 1,
     "description": "What count_deliveries has returned for the same arguments.",
 }
+_PAGE: dict[str, Schema] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Of one answer."},
+    "cursor": _text("The cursor of the answer before.", maxLength=1_000),
+}
 
 
 def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
@@ -270,8 +274,7 @@ TOOLS = (
             since=_CHOICE["since"],
             until=_CHOICE["until"],
             finishedSince=_FINISHED,
-            limit={"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Of one answer."},
-            cursor=_text("The cursor of the answer before.", maxLength=1_000),
+            **_PAGE,
         ),
         partial(_list, "delivery"),
     ),
@@ -293,8 +296,7 @@ TOOLS = (
             text=_text("Only events with this text in their data; case counts."),
             since=_CHOICE["since"],
             until=_CHOICE["until"],
-            limit={"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Of one answer."},
-            cursor=_text("The cursor of the answer before.", maxLength=1_000),
+            **_PAGE,
         ),
         partial(_list, "event"),
     ),
