@@ -27,21 +27,9 @@ if TYPE_CHECKING:
 MASK = "***"
 _MAX_DEPTH = 8
 _SECRET_KEYS = frozenset(
-    {
-        *(
-            "apikey",
-            "xapikey",
-            "globalkey",
-            "instancekey",
-            "keyhashes",
-            "hash",
-            "jwtkey",
-            "token",
-            "password",
-        ),
-        *("masterkey", "oldmasterkeys", "keypassword", "options", "proxy"),
-        *("authorization", "proxyauthorization", "cookie", "setcookie", "headers", "secret", "secrets"),
-    }
+    {"apikey", "xapikey", "globalkey", "instancekey", "keyhashes", "hash", "jwtkey", "token", "password"}
+    | {"masterkey", "oldmasterkeys", "keypassword", "options", "proxy", "headers", "secret", "secrets"}
+    | {"authorization", "proxyauthorization", "cookie", "setcookie"}
 )
 """Names of keys in lower case, without ``-`` and ``_``."""
 _SECRETS_IN_TEXT = [

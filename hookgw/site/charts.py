@@ -114,17 +114,8 @@ _MOST_UP = 4
 _SECONDS = (
     *(digit * 10.0**power for power in (-3, -2, -1) for digit in (1, 2, 5)),
     *(1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0),
-    *(
-        1.0 * _HOUR,
-        2.0 * _HOUR,
-        6.0 * _HOUR,
-        12.0 * _HOUR,
-        1.0 * _DAY,
-        2.0 * _DAY,
-        5.0 * _DAY,
-        10.0 * _DAY,
-        30.0 * _DAY,
-    ),
+    *(hours * _HOUR for hours in (1.0, 2.0, 6.0, 12.0)),
+    *(days * _DAY for days in (1.0, 2.0, 5.0, 10.0, 30.0)),
 )
 _GAP = 0.2
 """The part of a step that is free beside its bar."""
