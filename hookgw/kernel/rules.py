@@ -30,18 +30,9 @@ VALUE_PATTERN = r"(?:[!-~](?:[ \t!-~]*[!-~])?)?"
 _TOKEN = re.compile(NAME_PATTERN, re.ASCII)
 _VALUE = re.compile(VALUE_PATTERN, re.ASCII)
 # RFC 9110, section 7.6.1. A registration that sets them could smuggle a second request to the receiver.
-_HOP_BY_HOP = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
+HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"}
+    | {"te", "trailer", "transfer-encoding", "upgrade"}
 )
 # "expect" asks the receiver for a 100 before the body, which hookgw does not wait for.
 _OWN = frozenset({"host", "content-length", "expect"})
@@ -80,7 +71,7 @@ def check_headers(value: Any, where: str, reserved: frozenset[str] = frozenset()
                     form=form,
                 )
             )
-        elif low in reserved or low in _OWN or low in _HOP_BY_HOP or low.startswith("webhook-"):
+        elif low in reserved or low in _OWN or low in HOP_BY_HOP or low.startswith("webhook-"):
             problems.append(
                 Sentence("headers.reserved", "{where} cannot be set: hookgw writes it itself.", where=place)
             )

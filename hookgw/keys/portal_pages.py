@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from quart import Response, request
+from quart import Response
 
 from hookgw.core.access import names_within
 from hookgw.kernel.errors import Forbidden, HookgwError
@@ -16,6 +16,7 @@ from hookgw.records.tags import tags_from
 from hookgw.site.page_paths import instance_path
 from hookgw.site.site import Form, Page, Site, visitor
 from hookgw.web.needs import OPEN, within_reach
+from hookgw.web.request_body import current_exchange
 
 _AFTER_TOKEN = re.compile(r"[^A-Za-z0-9_-].*", re.DOTALL)
 
@@ -42,8 +43,7 @@ class PortalPages(Page):
         form = await self._site.open_form()
         # People without scripts paste the whole link, perhaps with the full stop of its sentence.
         token = _AFTER_TOKEN.sub("", form.get("link").rpartition("#")[2])
-        client = request.scope["client"]
-        address = client[0] if client else None
+        address = current_exchange().client_host
         gateway = self._gateway
         try:
             # As for keys, before anything is looked up.

@@ -15,6 +15,7 @@ from hookgw.site.cookies import SESSION
 from hookgw.site.site import Page, Site, visitor
 from hookgw.web.auth import look_for_key
 from hookgw.web.needs import ANY_KEY, OPEN
+from hookgw.web.request_body import current_exchange
 
 _WRONG = N_("This key is not valid. Check that you copied all of it.")
 _NO_KEY = N_("Enter a key.")
@@ -57,8 +58,7 @@ class SignIn(Page):
         key = form.get("key")
         if not key:
             return await self._form(_NO_KEY, 400, after)
-        client = request.scope["client"]
-        address = client[0] if client else None
+        address = current_exchange().client_host
         try:
             # Wrong keys count towards the same limit as those of the API.
             await look_for_key(self._gateway, key, address)
@@ -71,8 +71,8 @@ class SignIn(Page):
 
     async def enter(self, token: str) -> Response:
         """Begin a session with a link that hookgw printed in a terminal of this machine."""
-        client = request.scope["client"]
-        if client is not None and not ip_address(client[0].partition("%")[0]).is_loopback:
+        address = current_exchange().client_host
+        if address is not None and not ip_address(address.partition("%")[0]).is_loopback:
             raise Forbidden.of(
                 "session.local_link",
                 "This link works only on the machine that runs hookgw. Log in with a key.",

@@ -231,14 +231,11 @@ class Site:
         token, signed_in = await self._signed_in()
         holder = signed_in.holder
         self.gateway.authenticator.admit(holder)
-        scope: Any = request.scope
         exchange = current_exchange()
         if holder.counted_as is not None:
             exchange.count_for(holder.counted_as)
-        client = scope["client"]
-        address = client[0] if client else None
         via = "dashboard" if signed_in.session.portal is None else "portal"
-        act_as(holder_as_actor(holder, address, via, signed_in.session.person))
+        act_as(holder_as_actor(holder, exchange.client_host, via, signed_in.session.person))
         # As the API's authentication does: shared code asks there for the caller.
         exchange.holder = holder
         exchange.check_key = partial(self.gateway.sessions.check, signed_in)

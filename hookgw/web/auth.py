@@ -86,8 +86,7 @@ async def authorize(
     if exchange.is_forwarded:  # the node that forwards it has counted it
         holder = gateway.keys.holder_of(key)
     else:
-        address = exchange.address
-        holder = gateway.authenticator.authenticate(key, address[0] if address else None, known)
+        holder = gateway.authenticator.authenticate(key, exchange.client_host, known)
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
         raise Unauthorized.of("key.required", "Send a valid key in the apikey header.")
     notes[_KEY] = key, holder
@@ -133,8 +132,7 @@ async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
     key = shown_key(exchange.scope["headers"])
     if key:
         # Of a forwarded request, the node that forwards it has checked the address.
-        client = None if exchange.is_forwarded else exchange.address
-        await look_for_key(gateway, key, client[0] if client else None)
+        await look_for_key(gateway, key, None if exchange.is_forwarded else exchange.client_host)
 
 
 async def look_for_key(gateway: Gateway, key: str, address: str | None) -> None:

@@ -18,6 +18,7 @@ from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
 from hookgw.fleet.peers import Peers
 from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooManyRequests, Unavailable
 from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.rules import HOP_BY_HOP
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.fleet import FleetMember
 from hookgw.records.inline_media import MEDIA_PATH
@@ -49,11 +50,8 @@ _STREAM = "text/event-stream"
 
 MOST_NAMED = 2**24
 """Bytes of a body that is searched for a name."""
-_HOP_BY_HOP = frozenset(
-    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"}
-    | {"transfer-encoding", "upgrade", "expect", HEADER.decode()}
-)
-_OF_SERVER = _HOP_BY_HOP | {"date", "x-content-type-options", VERSION_HEADER[0].decode()}
+_NOT_FORWARDED = HOP_BY_HOP | {"expect", HEADER.decode()}
+_OF_SERVER = _NOT_FORWARDED | {"date", "x-content-type-options", VERSION_HEADER[0].decode()}
 """Headers of a response that the server of this node writes."""
 
 _UNREACHABLE = Sentence.declared("node.unreachable", "The node {name} cannot be reached.")
@@ -213,11 +211,10 @@ class Forwarder:
         if secret is None:  # two nodes without it cannot be in one fleet
             raise Unavailable(_UNREACHABLE(name=node.name), retry_after=1.0)
         target = _target(scope)
-        client = scope["client"][0] if scope["client"] else ""
-        origin = Origin(client, scope["scheme"], exchange.named)
+        origin = Origin(exchange.client_host or "", scope["scheme"], exchange.named)
         signed = secret.sign(scope["method"], target, origin, self._gateway.clock.wall())
         # Whom a proxy names is in the signature, and a node may be a trusted proxy of the others.
-        dropped = {*_HOP_BY_HOP, (self._gateway.settings.auth.proxy_header or "").lower()}
+        dropped = {*_NOT_FORWARDED, (self._gateway.settings.auth.proxy_header or "").lower()}
         headers = [(name, value) for name, value in scope["headers"] if name.decode("latin-1") not in dropped]
         headers.append((HEADER, signed))
         has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])

@@ -83,6 +83,5 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             return None
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
         holder = g.holder = await authorize(gateway, exchange, need, request.view_args or {})
-        client = scope["client"]
-        act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
+        act_as(holder_as_actor(holder, exchange.client_host, scope.get(VIA, "")))
         return None

@@ -129,6 +129,11 @@ class RequestResponse:
         """The announced bytes of the body; ``None`` for a chunked body."""
         self._is_large = announced is None or announced > SMALL or announced > self._limit
 
+    @property
+    def client_host(self) -> str | None:
+        """The IP address of the client; ``None`` over a Unix socket, or if it is not known."""
+        return self.address[0] if self.address else None
+
     def count_for(
         self, instance: str, refused_as: Callable[[TooManyRequests], HookgwError] | None = None
     ) -> None:
