@@ -71,11 +71,15 @@ _PAGES = (
     ),
     # Jetty, where others answer 421.
     _page({400}, rb"Invalid SNI|Host does not match SNI", _OTHER_NAME),
-    # Django, Rails (in production, and in development), Express, Symfony.
+    # Django, Express, Fastify, Symfony, Litestar, CakePHP; with 400, Flask-WTF, Pyramid and Odoo. Then Rails
+    # (in production, and in development), Jenkins, and with 400 Yii and Craft. Pages of any refusal may have
+    # a token in their head: <meta name="csrf-token" …>.
     _page(
-        {403, 422},
-        rb"CSRF verification failed|The change you wanted was rejected|InvalidAuthenticityToken"
-        rb"|[Ii]nvalid (?:CSRF|csrf) token",
+        {400, 403, 422},
+        rb"(?i:csrf(?: token)?(?: verification)?(?: is)? (?:missing|failed)"
+        rb"|(?:missing|missing or incorrect|invalid|bad) csrf\b)"
+        rb"|The change you wanted was rejected|InvalidAuthenticityToken|No valid crumb was included"
+        rb"|Unable to verify your data submission\.",
         "It wants a CSRF token: exempt the URL from it.",
     ),
     # oauth2-proxy.
@@ -116,12 +120,12 @@ _PAGES = (
         rb'\A\{"message": ?"Missing Authentication Token"\}',
         "API Gateway of AWS has no route for POST at this path: correct the URL, or deploy the stage.",
     ),
-    # Django and Rails in development, Vite; Starlette (and FastAPI), IIS and ASP.NET. In production, Django
-    # and Rails do not say what they miss.
+    # Django, Rails and Sinatra in development, Vite, webpack-dev-server; Flask, Starlette (and FastAPI), IIS
+    # and ASP.NET. In production, Django and Rails do not say what they miss.
     _page(
         {400, 403},
-        rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host"
-        rb"|\AInvalid host header|Bad Request - Invalid Hostname",
+        rb"DisallowedHost at |Blocked hosts?: |Blocked request\. This host|\AHost not permitted"
+        rb"|\AInvalid [Hh]ost header|Bad Request - Invalid Hostname|\bHost .{1,300} is not trusted\.",
         "It does not serve the host of the URL: add that to the hosts which it allows.",
     ),
     # Whatever aiohttp refuses: Home Assistant answers so to each request with x-forwarded-for.

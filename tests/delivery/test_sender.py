@@ -360,10 +360,26 @@ OTHER_FORM = (
         # Rails, in development.
         (422, b"<h1>ActionController::InvalidAuthenticityToken in Hooks#create</h1>", CSRF),
         (403, b"<pre>ForbiddenError: invalid csrf token</pre>", CSRF),  # Express
+        (403, b"<pre>Error: CSRF token missing<br>", CSRF),  # lusca of Express, and Sails
+        (403, b'{"code":"FST_CSRF_MISSING_SECRET","message":"Missing csrf secret"}', CSRF),  # Fastify
+        (403, b'{"status_code":403,"detail":"CSRF token verification failed"}', CSRF),  # Litestar, Starlette
+        (403, b"<h2>Missing or incorrect CSRF cookie type.</h2>", CSRF),  # CakePHP
+        (403, b"<tr><td>No valid crumb was included in the request</td></tr>", CSRF),  # Jenkins
+        (400, b"<h1>Bad Request</h1>\n<p>The CSRF token is missing.</p>", CSRF),  # Flask-WTF
+        (400, b"<h1>400 Bad Request</h1>\nBad CSRF token received.  Access is denied.", CSRF),  # Pyramid
+        (400, b"<p>Session expired (invalid CSRF token)</p>", CSRF),  # Odoo
+        (
+            400,
+            b'{"name":"Bad Request","message":"Unable to verify your data submission."}',
+            CSRF,
+        ),  # Yii, Craft
         (400, b"<title>DisallowedHost at /hook/</title>", HOST),  # Django, in development
         (403, b"<h1>Blocked hosts: hooks.example:3000</h1>", HOST),  # Rails, in development
         (403, b'Blocked request. This host ("hooks.example") is not allowed.', HOST),  # Vite
         (400, b"Invalid host header", HOST),  # Starlette
+        (403, b"Invalid Host header", HOST),  # webpack-dev-server
+        (403, b"Host not permitted", HOST),  # Sinatra, in development
+        (400, b"<p>Host &#39;hooks.example&#39; is not trusted.</p>", HOST),  # Flask
         (400, b"<BODY><h2>Bad Request - Invalid Hostname</h2>", HOST),  # IIS, and ASP.NET's AllowedHosts
         (
             404,
@@ -555,6 +571,12 @@ async def test_another_late_status_says_nothing_of_a_time_limit(
     hookgw_receiver.will(lambda _: work())
     result = await send(registration_for(hookgw_receiver.url), timeout=30)
     assert "time limit" not in (result.attempt.error or "")
+
+
+async def test_a_token_in_the_head_of_a_page_is_no_refusal_for_its_lack(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.will(answer(403, b'<meta name="csrf-token" content="a"><h1>No access</h1>'))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert result.attempt.error == "The receiver answered 403 Forbidden."
 
 
 async def test_the_same_words_with_another_status_advise_nothing(hookgw_receiver: Receiver) -> None:
