@@ -333,6 +333,21 @@ def test_a_refusal_is_an_alert(page: Page) -> None:
     expect(page.get_by_label("Name")).to_have_value("not a name")
 
 
+def test_after_a_refusal_the_keyboard_is_at_the_form(page: Page, new_page: NewPage) -> None:
+    page.get_by_role("link", name="Instances").click()
+    page.get_by_label("Name").fill("not a name")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Name")).to_be_focused()
+    stranger = new_page()
+    stranger.goto("/dashboard/")
+    stranger.get_by_label("Key").fill("wrong")
+    stranger.keyboard.press("Enter")
+    expect(stranger.get_by_role("alert")).to_be_visible()
+    expect(stranger.get_by_label("Key")).to_be_focused()
+
+
 def test_a_tenant_its_logout_and_a_revoked_key(page: Page, new_page: NewPage, server: Server) -> None:
     mine, theirs = new_name("mine"), new_name("theirs")
     key = create(page, mine)

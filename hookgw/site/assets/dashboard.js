@@ -31,5 +31,10 @@ if (here.searchParams.has("done")) {
   here.searchParams.delete("done");
   history.replaceState(history.state, "", here);
 }
-// What was wrong, beside its form, may be far below.
-document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });
+// What was wrong, beside its form, may be far below: Tab goes on from there, and screen readers read it.
+const refusal = document.querySelector("main [role=alert]");
+if (refusal) {
+  refusal.scrollIntoView({ block: "center" });
+  refusal.tabIndex = -1;
+  if (!document.querySelector("main [autofocus]")) refusal.focus({ preventScroll: true });
+}
