@@ -29,6 +29,7 @@ from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.registrations import Registration
 from hookgw.site.brand import load_brand
+from hookgw.store.engines import database_of
 from hookgw.store.stored_registrations import NOTHING, read_stored
 from hookgw.web.server.certificates import load_context
 from hookgw.webhooks.refused_addresses import by_registration, refused_addresses
@@ -55,6 +56,8 @@ def check_config(file: Path | None, config: Path | None) -> None:
     if hooks.implements("hookgw_routes"):
         trio.run(check_routes, hooks, catalog, settings)
     keys = read_master_keys(settings.storage)
+    if settings.storage.engine == "postgresql":
+        database_of(settings.storage)
     read_ca_file(settings.delivery.ca_file)
     load_brand(settings.dashboard.brand, b"")
     if settings.server.tls.certificate:

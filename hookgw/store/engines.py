@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.hub import NO_HUB, Hub
@@ -16,6 +17,9 @@ from hookgw.kernel.errors import StartError
 from hookgw.store.protocol.store import Store
 from hookgw.store.records import StoreObserver
 from hookgw.store.sqlite.store import open_store
+
+if TYPE_CHECKING:
+    from hookgw.store.postgresql.server import Server
 
 
 def open_storage(
@@ -58,11 +62,11 @@ def open_storage(
             threads=threads,
             hub=hub,
         )
-    with driver_errors():
-        from hookgw.store.postgresql.server import Server
-        from hookgw.store.postgresql.store import open_store as open_database
+    server = database_of(settings)
+    from hookgw.store.postgresql.store import open_store as open_database
+
     return open_database(
-        Server(settings.url or "", settings.schema),
+        server,
         clock=clock,
         observer=observer,
         keep_history=keep_history,
@@ -87,13 +91,23 @@ def set_remains_aside(settings: StorageSettings) -> str | None:
             "--new is for storage.engine: postgresql.",
             f"To begin with an empty data file, move {settings.path} away, with the files beside it.",
         )
-    with driver_errors():
-        from hookgw.store.postgresql.schema import set_aside
-        from hookgw.store.postgresql.server import Server
-        from hookgw.store.postgresql.start_checks import start_errors
-    server = Server(settings.url or "", settings.schema)
+    server = database_of(settings)
+    from hookgw.store.postgresql.schema import set_aside
+    from hookgw.store.postgresql.start_checks import start_errors
+
     with start_errors(server), closing(server.connect()) as connection:
         return set_aside(connection, server.schema)
+
+
+def database_of(settings: StorageSettings) -> Server:
+    """Return the database that the settings name. It is not asked.
+
+    Raises:
+        StartError: its driver is missing, or the URL cannot be that of a database.
+    """
+    with driver_errors():
+        from hookgw.store.postgresql.server import Server
+    return Server(settings.url or "", settings.schema)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from hookgw.config.settings import StorageSettings
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.registrations import Registration
 from hookgw.store.encryption import RecordCipher, encrypted_with
-from hookgw.store.engines import driver_errors
+from hookgw.store.engines import database_of
 from hookgw.store.records import PendingChange
 from hookgw.store.shelves import Shelves
 
@@ -69,13 +69,12 @@ def _read_file(path: Path, keys: MasterKeys) -> StoredRegistrations:
 
 
 def _read_database(settings: StorageSettings, keys: MasterKeys) -> StoredRegistrations:
-    with driver_errors():
-        from hookgw.store.postgresql.outbox import pending_counts
-        from hookgw.store.postgresql.schema import VERSION
-        from hookgw.store.postgresql.server import Server
-        from hookgw.store.postgresql.shelves import PostgresqlTable
-        from hookgw.store.postgresql.start_checks import start_errors
-    server = Server(settings.url or "", settings.schema)
+    server = database_of(settings)
+    from hookgw.store.postgresql.outbox import pending_counts
+    from hookgw.store.postgresql.schema import VERSION
+    from hookgw.store.postgresql.shelves import PostgresqlTable
+    from hookgw.store.postgresql.start_checks import start_errors
+
     with start_errors(server), closing(server.connect()) as connection:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if connection.execute("SELECT to_regclass('hookgw_schema')").fetchone() == (None,):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,26 @@ async def test_a_storage_that_cannot_be_read_is_named_and_is_no_error(invoke: In
     assert result.exit_code == 0
     assert result.stderr.startswith("Warning: The stored webhooks were not checked. ")
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("postgresql://u:hidden/x@h/db", "names a server, a port or a database that cannot be one"),
+        ("postgresql://h/db?schema=x", "parameters that PostgreSQL does not know: schema"),
+        ("postgresql://h/db", 'pip install "hookgw[postgresql]"'),
+    ],
+)
+async def test_a_database_that_no_start_could_use_is_an_error(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, why: str
+) -> None:
+    if "pip" in why:
+        monkeypatch.setitem(sys.modules, "hookgw.store.postgresql.server", None)
+    (tmp_path / "config.yaml").write_text(json.dumps({"storage": {"engine": "postgresql", "url": url}}))
+    result = await invoke("check-config")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert why in result.stderr
+    assert "hidden" not in result.stderr
 
 
 async def test_the_same_in_a_database(invoke: Invoke, tmp_path: Path, postgres: PostgresServer) -> None:
