@@ -33,7 +33,11 @@ def host_of(url: str) -> str:
 
 
 def cause_of_failure(url: str, outcome: Outcome | None, error: str | None) -> str:
-    """Return why attempts at a URL fail, in a few words that are the same for each attempt."""
+    """Return why attempts at a URL fail, in a few words that are the same for each attempt.
+
+    Args:
+        url: the URL, or a name of a receiver that fetches.
+    """
     host, text = host_of(url), error or ""
     answered = _ANSWERED.search(text)
     if outcome is None and not text:
@@ -47,7 +51,7 @@ def cause_of_failure(url: str, outcome: Outcome | None, error: str | None) -> st
     if outcome is Outcome.BLOCKED:
         return f"{host} is blocked"
     if outcome is Outcome.UNANSWERED:
-        return f"{host} does not answer in time"
+        return f"{host} acknowledges nothing" if "lease ended" in text else f"{host} does not answer in time"
     if "refused" in text.casefold() and "certificate" not in text.casefold():
         return f"{host} refuses connections"
     if "certificate" in text.casefold():

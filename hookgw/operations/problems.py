@@ -113,7 +113,7 @@ class Problems(Collaborator):
                     why,
                     since + apart,
                     delivery="" if lane is None else skippable(lane),
-                    cause=cause_of_failure(registration.url, outcome, error),
+                    cause=cause_of_failure(_receiver(registration), outcome, error),
                     pending=self._backlog.of(registration.id)[0],
                     loses=outcome is Outcome.REJECTED,
                 )
@@ -172,12 +172,12 @@ class Problems(Collaborator):
                 why = f"Disabled. {registration.disabled_reason}"
                 # 0 for one of the configuration that another node has disabled: this one does not know when.
                 since = registration.updated_at or None
-                cause = cause_of_disabling(registration.url, registration.disabled_reason)
+                cause = cause_of_disabling(_receiver(registration), registration.disabled_reason)
                 yield _of_webhook(ProblemKind.WEBHOOK_DISABLED, registration, why, since, cause=cause)
             elif self._backlog.is_high(registration.id):
                 count, _ = self._backlog.of(registration.id)
                 why = f"{count:,} deliveries wait."
-                cause = f"{host_of(registration.url)} is too slow: the backlog is high"
+                cause = f"{host_of(_receiver(registration))} is too slow: the backlog is high"
                 yield _of_webhook(ProblemKind.BACKLOG, registration, why, None, cause=cause, pending=count)
 
     def _of_instance(self, name: str) -> Iterator[Problem]:
@@ -202,6 +202,11 @@ class Problems(Collaborator):
             why = f"Not connected. {reason}".rstrip()
             cause = cause_of_closing(reason)
             yield Problem(ProblemKind.INSTANCE_CLOSED, why, since, instance=name, cause=cause)
+
+
+def _receiver(registration: Registration) -> str:
+    """Return the URL of a receiver. Those that fetch share none: each is named by its webhook."""
+    return f"{registration.instance}/{registration.label}" if registration.is_pulled else registration.url
 
 
 def _of_webhook(

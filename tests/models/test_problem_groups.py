@@ -189,13 +189,18 @@ def test_what_may_fail_at_the_receiver_is_a_cause_of_its_own(error: str) -> None
         ("amqps://shop:hunter22@[2001:db8::1]:5673", "[2001:db8::1]:5673"),
         ("https://shop:hunter22@crm.example:443/hook", "crm.example"),
         ("http://crm.example:443/hook", "crm.example:443"),
-        ("pull:", "pull:"),
+        ("loja1/default", "loja1/default"),
         ("amqp://shop:hunter22@bro ker/", "amqp://bro ker/"),
     ],
 )
 def test_a_cause_names_the_host_without_user_and_password(url: str, host: str) -> None:
     """Causes reach alerts, and people who may not see a password."""
     assert cause_of_failure(url, Outcome.UNREACHABLE, "No answer.") == f"{host} cannot be reached"
+
+
+def test_a_receiver_that_fetches_and_acknowledges_nothing_is_no_host_that_is_silent() -> None:
+    error = "The consumer 'n8n' did not acknowledge it before its lease ended, after 60 s."
+    assert cause_of_failure("loja1/crm", Outcome.UNANSWERED, error) == "loja1/crm acknowledges nothing"
 
 
 def test_the_cause_of_what_is_over() -> None:

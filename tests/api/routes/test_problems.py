@@ -57,6 +57,16 @@ async def test_problems_are_listed_by_their_cause(
     assert refused["since"] == min(one["since"] for one in refused["problems"])
 
 
+async def test_receivers_that_fetch_have_a_problem_each(client: httpx.AsyncClient) -> None:
+    """They share no host: each is somebody else's program."""
+    for name in ("loja1", "loja2"):
+        await fail(client, name, url="pull:")
+        fetched = (await client.post(f"/delivery/pull/{name}", json={})).json()["deliveries"]
+        failed = [{"id": fetched[0]["id"], "reason": "A bug."}]
+        await client.post(f"/delivery/ack/{name}", json={"failed": failed})
+    assert {one["cause"] for one in await listed(client, 2)} == {"loja1/default fails", "loja2/default fails"}
+
+
 async def test_a_key_gets_its_own_problems_without_the_mutes_of_operators(
     client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
