@@ -91,22 +91,23 @@ class LoopWatchdog:
         self._alive.set()
 
     def _wait(self, token: trio.lowlevel.TrioToken, loop: int, asked: float) -> None:
-        """Wait for a sign of life, with a report after 1, 2, 4, … times the threshold."""
+        """Wait for a sign of life, with a report after the threshold, and whenever the wait has doubled."""
         wait, blocker = self._threshold, None
         while not self._alive.wait(max(0.0, asked + wait - time.monotonic())):
             if self._stopped.is_set():
                 return
-            is_first = blocker is None
+            is_first, lasted = blocker is None, time.monotonic() - asked
             frame = sys._current_frames().get(loop)  # noqa: SLF001 -- documented, for uses like this
             blocker = find_blocker(frame, self._modules)
             if is_first:
                 token.run_sync_soon(self._metrics.loop_blocked, blocker.plugin)
             logger.warning(
                 "the event loop is blocked: nothing else runs",
-                seconds=round(time.monotonic() - asked, 1),
+                seconds=round(lasted, 1),
                 **blocker._asdict(),
             )
-            wait *= 2
+            # Not of the former wait: after a night in which the machine slept, that has passed many times.
+            wait = 2 * lasted
         if blocker is not None:
             logger.warning(
                 "the event loop runs again",

@@ -1,10 +1,12 @@
 """The watchdog, over a loop that a plugin really blocks."""
 
+import ctypes
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import pairwise, takewhile
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -122,6 +124,19 @@ async def test_a_long_block_is_reported_again_and_counted_once() -> None:
         log.block()
         await counted(metrics, "")
         assert b'hookgw_loop_blocked_total{plugin=""} 1.0' in metrics.render()[0]
+
+
+async def test_what_nothing_could_report_meanwhile_is_reported_once() -> None:
+    async with watched(Metrics(), {}) as log:
+        log.block()
+        first = log.lines.index(log.reports()[0])
+        # As on a machine that is frozen: neither the loop nor the watchdog runs. The call keeps the
+        # interpreter's lock.
+        ctypes.PyDLL(None).usleep(500_000)
+        log.block()
+        await until(lambda: any("frames" not in line for line in log.lines[first:]))
+        lasted = [line["seconds"] for line in takewhile(lambda line: "frames" in line, log.lines[first:])]
+        assert all(later >= 2 * earlier - 0.1 for earlier, later in pairwise(lasted)), lasted
 
 
 async def test_a_loop_that_runs_is_not_reported() -> None:
