@@ -44,6 +44,14 @@ async def test_an_instance_is_created(browser: Browser, gateway: Gateway) -> Non
     assert "cannot be shown again" in created.text
 
 
+async def test_a_wrong_filter_stays_in_its_field(browser: Browser) -> None:
+    page = await browser.get("/instances?search=loja&tag=acme")
+    assert page.status_code == 400
+    assert page.text.count("tag must be NAME=VALUE") == 1
+    assert 'value="acme"' in page.text
+    assert 'value="loja"' in page.text
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "text"),
     [

@@ -10,7 +10,7 @@ from quart import Response, request
 
 from hookgw.core.access import check_creation, may_create, names_within, tags_within, within
 from hookgw.instances.connectors.server_search import FoundServer
-from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.errors import HookgwError, Invalid
 from hookgw.kernel.language import N_
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
@@ -97,9 +97,15 @@ class InstancesPage(Page):
         if visitor().has(Right.CONNECT):
             found = await self._gateway.views.codes(names_within(self._gateway.registry, visitor().principal))
             codes = len(found.codes)
+        table, is_filter_wrong = "", False
+        try:
+            table = await self._table(visitor().principal, view)
+        except Invalid as wrong:
+            error, is_filter_wrong = wrong, True
         response = await self._site.render(
             "instances.html",
-            table=await self._table(visitor().principal, view),
+            table=table,
+            is_filter_wrong=is_filter_wrong,
             view=view,
             states=[*ConnectionState, _FAILING],
             live=f"/live/instances?{view.query()}",
