@@ -257,6 +257,13 @@ _PAGES = (
         rb"\A404 page not found\s*\Z",
         "It has no such path, or Traefik has no route to it: correct the URL, or start it.",
     ),
+    # Whatever else answers 401: Basic authentication of a web server, a login of an API, a signature.
+    _page(
+        {401},
+        rb"",
+        "It wants credentials, or finds the signature wrong: set authorization in headers of the "
+        "registration, or give it the secret of the registration.",
+    ),
 )
 # As in workflows of n8n, and in whatever has one path for all kinds.
 _BY_EVENTS = (

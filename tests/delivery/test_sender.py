@@ -573,6 +573,15 @@ async def test_another_late_status_says_nothing_of_a_time_limit(
     assert "time limit" not in (result.attempt.error or "")
 
 
+async def test_an_answer_of_401_says_what_the_receiver_may_want(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.will(answer(401, b'{"message":"Missing or invalid credentials"}'))  # Strapi
+    result = await send(registration_for(hookgw_receiver.url))
+    assert result.attempt.error == (
+        "The receiver answered 401 Unauthorized. It wants credentials, or finds the signature wrong: set "
+        "authorization in headers of the registration, or give it the secret of the registration."
+    )
+
+
 async def test_a_token_in_the_head_of_a_page_is_no_refusal_for_its_lack(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(403, b'<meta name="csrf-token" content="a"><h1>No access</h1>'))
     result = await send(registration_for(hookgw_receiver.url))
