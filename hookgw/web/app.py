@@ -144,11 +144,11 @@ class Application:
         path = scope["path"]
         client = client_of(scope, receive, send, has_middleware=has_middleware)
         exchange = RequestResponse(scope, scope["client"], client, self.limits)
-        peer = scope["client"]
+        peer = exchange.client_host
         self.believe_proxy(exchange)
         self._forwarding.admit(exchange)
         if self._people.header and not exchange.is_forwarded:
-            self._learn_person(exchange, peer[0] if peer else None)
+            self._learn_person(exchange, peer)
         cross_origin = None if is_outside else self._cross_origin
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
             return
@@ -172,7 +172,7 @@ class Application:
                 return
         await in_task()
         await self.routed.wait()
-        await self._wait_turn(scope)
+        await self._wait_turn(exchange)
         if base:
             # As ASGI has it: Quart puts the prefix before the path to which it redirects.
             scope["root_path"], scope["path"] = base, base + path
@@ -204,17 +204,17 @@ class Application:
             return None
         return fast_path.respond(RequestResponse(known, client.address, client, self.limits))
 
-    async def _wait_turn(self, scope: Any) -> None:
+    async def _wait_turn(self, exchange: RequestResponse) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.
 
         A request takes Quart a millisecond. Without this, 250 that arrive at once take one round together,
         and everything else waits a quarter of a second.
         """
         try:
-            asker = shown_key(scope["headers"])
+            asker = shown_key(exchange.scope["headers"])
         except Unauthorized:
             asker = ""
-        asker = asker or (scope["client"][0] if scope["client"] else "")
+        asker = asker or exchange.client_host or ""
         await self.beginning.acquire(asker)
         try:
             await trio.lowlevel.checkpoint()
@@ -262,7 +262,7 @@ class Application:
     def believe_proxy(self, exchange: RequestResponse) -> None:
         """Take the client's address, scheme and host from a trusted proxy."""
         scope = exchange.scope
-        peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
+        peer = exchange.client_host  # a Unix socket can be a trusted proxy
         if self._proxies is None or not self._proxies.trusts(peer):
             return
         said: dict[bytes, list[str]] = {name: [] for name in _OF_PROXIES}

@@ -203,7 +203,7 @@ async def test_nothing_is_read_for_an_address_with_too_many_wrong_keys(gateway: 
 
     def request_from(address: str, *, is_forwarded: bool = False) -> Any:
         scope = {"headers": [(b"apikey", b"wrong")]}
-        return SimpleNamespace(scope=scope, address=(address, 1), is_forwarded=is_forwarded)
+        return SimpleNamespace(scope=scope, client_host=address, is_forwarded=is_forwarded)
 
     for _ in range(2):
         await learn_key(here, request_from("192.0.2.1"))

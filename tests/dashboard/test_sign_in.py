@@ -220,7 +220,7 @@ class TestBehindAProxy:
             headers = [(b"host", b"gw.lan:8000"), (b"x-forwarded-host", said)]
             scope: dict[str, Any] = {"client": ("127.0.0.1", 4711), "headers": headers}
             notes = {"key": "known"}
-            exchange: Any = SimpleNamespace(scope=scope, notes=notes)
+            exchange: Any = SimpleNamespace(scope=scope, notes=notes, client_host="127.0.0.1")
             app.believe_proxy(exchange)
             assert (scope["headers"] is headers) is (exchange.notes is notes) is is_same
             assert dict(scope["headers"])[b"host"] == said
