@@ -364,11 +364,13 @@ class DiskSpace(msgspec.Struct, frozen=True):
     Attributes:
         free: of the file system, for this process.
         reusable: inside the data file, in pages that are not used any more.
+        used: by the data file, with these pages, once its write-ahead log is folded into it.
         unfolded: how much of ``free`` the data file takes when the log is folded into it.
     """
 
     free: int
     reusable: int
+    used: int = 0
     unfolded: int = 0
 
 

@@ -246,7 +246,7 @@ def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
             reason=error.strerror,
         ) from error
     free = system.f_bavail * system.f_frsize
-    return DiskSpace(free=free, reusable=pages * size, unfolded=unfolded)
+    return DiskSpace(free=free, reusable=pages * size, used=used, unfolded=unfolded)
 
 
 @contextmanager
