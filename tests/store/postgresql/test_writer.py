@@ -32,7 +32,7 @@ async def store(database: Server) -> AsyncIterator[PostgresqlStore]:
 @pytest.fixture
 async def patient_store(database: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresqlStore]:
     """It waits for a commit during which a busy machine restarts the server."""
-    for module in ("server", "database"):
+    for module in ("server", "store"):
         monkeypatch.setattr(f"hookgw.store.postgresql.{module}.WRITE_PATIENCE", 60.0)
     async with open_store(database, clock=Clock()) as store:
         yield store
@@ -419,7 +419,7 @@ async def test_a_commit_whose_wait_for_the_standby_is_cancelled_waits_again(
 async def test_a_commit_that_waits_too_long_for_the_standby_says_so(
     database: Server, without_standby: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.store.postgresql.database.WRITE_PATIENCE", 2.0)
+    monkeypatch.setattr("hookgw.store.postgresql.store.WRITE_PATIENCE", 2.0)
     async with open_store(database, clock=Clock()) as store:
         wait_for_standby(without_standby, "away")
         with pytest.raises(StorageUnavailable, match="no answer within 2 s"):
