@@ -151,7 +151,7 @@ def parse_registration(
             they are if it is new. Other values get a warning. ``None`` for no such warnings.
         stored_enabled: as for :func:`read_change`.
     """
-    fields = _layers(body)
+    fields = registration_fields(body)
     change = read_change(fields, catalog, stored_enabled=stored_enabled)
     fields.ignore("webhook")
     ignore_read_only(fields, shown)
@@ -193,7 +193,8 @@ def ignore_read_only(fields: Fields, shown: Mapping[str, object] | None = None) 
             fields.warn([f"{found[0]} was ignored: {READ_ONLY[name].format_map(shown or {})}"])
 
 
-def _layers(body: Any) -> Fields:
+def registration_fields(body: Any) -> Fields:
+    """Return the fields of a ``set``, which may be in the object ``webhook`` or beside it."""
     body = as_object(body, "The body")
     nested = body.get("webhook")
     if nested is None:

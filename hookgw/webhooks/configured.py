@@ -30,7 +30,7 @@ from hookgw.records.registrations import GLOBAL_ID_PREFIX, GLOBAL_INSTANCE, Orde
 from hookgw.records.tls_identity import NO_IDENTITY
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks.change import read_change, registration_fields
 from hookgw.webhooks.fields import AUDITED, READ_ONLY
 from hookgw.webhooks.tls import unmask_tls
 
@@ -176,10 +176,16 @@ async def read_operations(
 
 def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     fields = {name: value for name, value in block.items() if name != "label"}
-    change, warnings = parse_registration(fields, catalog)
+    given = registration_fields(fields)
+    change = read_change(given, catalog)
+    given.ignore("webhook", "label", *READ_ONLY)
+    given.refuse_unknown("a webhook")
     # The API returns warnings to its caller. A warning about a file would not be seen, so here it is an
     # error.
-    problems = [f"{warning.removesuffix('; it was ignored.')}." for warning in warnings]
+    problems = [
+        *given.problems,
+        *(f"{warning.removesuffix('; it was ignored.')}." for warning in given.warnings),
+    ]
     # Nor does a file send back fields of responses, as the API's callers do.
     nested = fields.get("webhook")
     for prefix, layer in (("", fields), ("webhook.", nested if isinstance(nested, dict) else {})):

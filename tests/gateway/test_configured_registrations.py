@@ -83,17 +83,23 @@ async def test_every_problem_is_named_with_its_place(tmp_path: Path) -> None:
         {"url": "https://ok.example/", "label": 7},
         {"url": "https://other.example/", "label": "twice"},
         {},
+        {"ulr": "https://ok.example/", "webhook": {"headers": {}, "orderng": "chat"}},
+        {"url": "https://ok.example/2", "retry": {"scedule": []}},
     ]
     with pytest.raises(ConfigError) as caught:
         await read(tmp_path, *blocks)
     starts = [
         "global_webhooks[1].url: The URL must begin with http",
         "global_webhooks[1].events[0]: 'MESSAGES_UPSETT' is not a known event kind. Did you mean",
-        "global_webhooks[2].lable is an unknown field",
+        "global_webhooks[2].lable is not a field of a webhook. Did you mean label?",
         "global_webhooks[3].label must be 1 to 128",
         "global_webhooks[4].label must be 1 to 128",
         "global_webhooks[5].label: 'twice' is used twice; give each block its own.",
         "global_webhooks[6].url is missing",
+        "global_webhooks[7].webhook.url is missing",
+        "global_webhooks[7].webhook.orderng is not a field of a webhook. Did you mean ordering?",
+        "global_webhooks[7].ulr is not a field of a webhook. Did you mean url?",
+        "global_webhooks[8].retry.scedule is an unknown field",
     ]
     for message, start in zip(caught.value.messages, starts, strict=True):
         assert message.startswith(start)
