@@ -102,6 +102,11 @@ def translated_in(context: str, text: str) -> str:
     return catalogue(current_language()).pgettext(context, text)
 
 
+def local_number(value: float) -> str:
+    """Return a number as the current language writes it."""
+    return number_text(value, current_language())
+
+
 def written(values: Mapping[str, object]) -> dict[str, object]:
     """Return the values of placeholders, with numbers as the current language writes them."""
     return {name: _written(value) for name, value in values.items()}
@@ -109,7 +114,7 @@ def written(values: Mapping[str, object]) -> dict[str, object]:
 
 def _written(value: object) -> object:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number_text(value, current_language()) if is_number else value  # type: ignore[arg-type]
+    return local_number(value) if is_number else value  # type: ignore[arg-type]
 
 
 def gettext(text: str, /, **values: object) -> str:

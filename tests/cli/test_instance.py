@@ -55,6 +55,20 @@ async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
     assert json.loads((await invoke("instance", "list", "--json")).stdout) == [LISTED]
 
 
+@pytest.mark.parametrize(
+    ("language", "count", "size"),
+    [("pt", "1.200", "34.567"), ("es", "1200", "34.567"), ("fr", "1,200", "34,567")],
+)
+async def test_numbers_are_those_of_the_language(
+    language: str, count: str, size: str, invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In Portuguese, 1,200 is a number with a fraction."""
+    monkeypatch.setenv("HOOKGW_LANG", language)
+    server.default = says([LISTED])
+    result = await invoke("instance", "list")
+    assert result.stdout.splitlines()[-1].split()[-2:] == [count, size]
+
+
 async def test_the_reason_of_a_closed_connection_is_shown(invoke: Invoke, server: Receiver) -> None:
     closed = {**LISTED, "connectionStatus": "close", "disconnectionReason": "The network refused."}
     server.default = says([closed])

@@ -10,6 +10,7 @@ from hookgw.command.client import Client, table_call_options
 from hookgw.command.group import CommandGroup
 from hookgw.command.names import tag_option
 from hookgw.command.output import Column, say, short_duration, show_silent_nodes, show_table, shown_as_json
+from hookgw.kernel.language import local_number
 
 COLUMNS = (
     Column("instance", least=10),
@@ -52,7 +53,7 @@ def list_(client: Client, tags: tuple[str, ...]) -> None:
         if any(found.get("held") for found in lanes):
             columns.append(HELD)
             for row, found in zip(rows, lanes, strict=True):
-                row.append(f"{found.get('held', 0):,}")
+                row.append(local_number(found.get("held", 0)))
         if any("node" in found for found in lanes):
             columns.append(NODE)
             for row, found in zip(rows, lanes, strict=True):
@@ -72,7 +73,7 @@ def _row(found: dict[str, Any]) -> tuple[object, ...]:
         found.get("url") or found.get("registration"),
         found.get("partition"),
         f"{found['state']}, waits for {waits_for}" if waits_for else found["state"],
-        f"{found['backlog']:,}",
+        local_number(found["backlog"]),
         None if age is None else short_duration(age),
         found.get("head"),
         found["waitingUntil"],

@@ -38,7 +38,7 @@ def backup(file: Path, check: bool, config: Path | None) -> None:
             size = back_up_file(data, file, bar.show, min_free=settings.storage.min_free)
     except KeyboardInterrupt:
         raise Failed(_("Stopped. Nothing of {file} remains.", file=file)) from None
-    say(_("Copied {data} to {file} ({size} MiB).", data=data, file=file, size=f"{size / 2**20:,.1f}"))
+    say(_("Copied {data} to {file} ({size} MiB).", data=data, file=file, size=round(size / 2**20, 1)))
     if check:
         with progress_bar(_("Checking")):
             report = check_file(file)

@@ -16,6 +16,7 @@ from hookgw.command.logging_setup import log_beside_output
 from hookgw.command.output import Column, json_option, say, show_fields, show_table, shown_as_json
 from hookgw.command.progress import progress_bar
 from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import local_number
 from hookgw.operations.commands.data_file import data_file
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def check(file: Path | None, config: Path | None) -> None:
                 "file": report.file,
                 "schema": report.schema,
                 "size": _size(report.bytes),
-                "events": f"{report.events:,}",
-                "deliveries": f"{report.deliveries:,}",
-                "pending": f"{report.pending:,}",
+                "events": local_number(report.events),
+                "deliveries": local_number(report.deliveries),
+                "pending": local_number(report.pending),
                 "problems": len(report.problems) or "none",
             }
         )
@@ -100,7 +101,10 @@ def stats(config: Path | None) -> None:
         return
     show_table(
         ("part", Column("rows", right=True), Column("size", right=True)),
-        ([part.name, "" if part.rows is None else f"{part.rows:,}", _size(part.bytes)] for part in parts),
+        (
+            [part.name, "" if part.rows is None else local_number(part.rows), _size(part.bytes)]
+            for part in parts
+        ),
     )
 
 
@@ -159,7 +163,7 @@ def copy(source: str, target: str, schema: str) -> None:
     if shown_as_json([part._asdict() for part in copied]):
         return
     columns = ("part", Column("rows", right=True), "checksum (SHA-256)")
-    show_table(columns, ([part.name, f"{part.rows:,}", part.checksum[:32]] for part in copied))
+    show_table(columns, ([part.name, local_number(part.rows), part.checksum[:32]] for part in copied))
     say(_("Copied {source} to {target}; both have the same content.", source=where[0], target=where[1]))
 
 
@@ -199,4 +203,6 @@ def _data_file(config: Path | None) -> Path:
 
 
 def _size(count: int) -> str:
-    return f"{count / 2**10:,.0f} KiB" if count < 2**20 else f"{count / 2**20:,.1f} MiB"
+    if count < 2**20:
+        return f"{local_number(round(count / 2**10))} KiB"
+    return f"{local_number(round(count / 2**20, 1))} MiB"
