@@ -32,6 +32,7 @@ TLS_OPTIONS = (
         click.option(
             f"--{name.replace('_', '-')}",
             metavar=part.option.metavar,
+            type=click.Path() if part.option.metavar == "FILE" else None,
             callback=_read_pem if part.option.metavar == "FILE" else None,
             help=part.option.help,
         )

@@ -37,6 +37,24 @@ def test_commands_options_and_choices(args: list[str], incomplete: str, found: l
     assert completions(*args, incomplete=incomplete) == found
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["backup"],
+        ["apply", "-f"],
+        ["storage", "copy"],
+        ["storage", "copy", "hookgw.db"],
+        ["import", "evolution", "--from"],
+        ["webhook", "set", "loja1", "--tls-ca"],
+        ["webhook", "update", "loja1", "--tls-key"],
+    ],
+    ids=" ".join,
+)
+def test_the_shell_completes_names_of_files(args: list[str]) -> None:
+    [found] = ShellComplete(main, {}, "hookgw", COMPLETE).get_completions(args, "")
+    assert found.type == "file"
+
+
 def test_pressing_tab_runs_no_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "loud.py").write_text("raise SystemExit('loaded')\n")

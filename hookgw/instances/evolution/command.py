@@ -50,6 +50,7 @@ def import_() -> None:
     "source",
     required=True,
     metavar="URL|FILE",
+    type=click.Path(),
     help="Address of Evolution API 2, or a file that --export wrote.",
 )
 @click.option(

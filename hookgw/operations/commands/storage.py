@@ -131,8 +131,8 @@ def compact(config: Path | None) -> None:
 
 
 @storage.command()
-@click.argument("source", metavar="FROM", callback=_read_place)
-@click.argument("target", metavar="TO", callback=_read_place)
+@click.argument("source", metavar="FROM", type=click.Path(), callback=_read_place)
+@click.argument("target", metavar="TO", type=click.Path(), callback=_read_place)
 @click.option("--schema", default="hookgw", show_default=True, help="The schema of the tables.")
 @json_option
 def copy(source: str, target: str, schema: str) -> None:
