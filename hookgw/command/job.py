@@ -15,6 +15,7 @@ from hookgw.command.group import CommandGroup
 from hookgw.command.output import Column, say, show_fields, show_progress, show_table, shown_as_json
 from hookgw.command.words import told
 from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import local_number, ngettext, translated
 
 INTERVAL = 1.0
 """Seconds between two questions for a job's progress."""
@@ -79,7 +80,7 @@ def _order(order: str, done: str, text: str) -> None:
                 _(
                     "{job_id} is {state}; {done} deliveries so far.",
                     job_id=job_id,
-                    state=found["state"],
+                    state=translated(found["state"]),
                     done=found["done"],
                 )
             )
@@ -88,7 +89,7 @@ def _order(order: str, done: str, text: str) -> None:
                 _(
                     "{job_id} is {state}: it obeys after its present step.",
                     job_id=job_id,
-                    state=found["state"],
+                    state=translated(found["state"]),
                 )
             )
 
@@ -100,7 +101,9 @@ _order("cancel", "cancelled", "End a replay, a backfill or a cancellation early.
 
 def _done(found: dict[str, Any]) -> str:
     """Return a job's progress: of a backup, the pages and all pages."""
-    return str(found["done"]) if found.get("total") is None else f"{found['done']}/{found['total']} pages"
+    if found.get("total") is None:
+        return local_number(found["done"])
+    return _("{done}/{total} pages", done=found["done"], total=found["total"])
 
 
 def follow(
@@ -131,15 +134,11 @@ def follow(
         is_down = False
         on_progress(found["done"])
         if found["state"] == "failed":
-            done = f" after {found['done']:,} deliveries" if found.get("total") is None else ""
-            raise Failed(
-                _(
-                    "{job_id} failed{done}: {state}",
-                    job_id=job_id,
-                    done=done,
-                    state=told(found["error"] or ""),
-                )
-            )
+            reason = told(found["error"] or "")
+            if found.get("total") is not None:
+                raise Failed(_("{job_id} failed: {reason}", job_id=job_id, reason=reason))
+            done = ngettext("{n} delivery", "{n} deliveries", found["done"])
+            raise Failed(_("{job_id} failed after {done}: {reason}", job_id=job_id, done=done, reason=reason))
         if found["state"] in ("done", "cancelled"):
             return found
         wait()

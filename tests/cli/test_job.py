@@ -33,7 +33,7 @@ async def test_find_shows_the_progress(invoke: Invoke, server: Receiver) -> None
     server.default = says(RUNNING)
     shown = (await invoke("job", "find", "job_1")).stdout
     assert "running" in shown
-    assert "2500" in shown
+    assert "2,500" in shown
     assert server.requests[0].target == "/job/find/job_1"
     assert json.loads((await invoke("job", "find", "job_1", "--json")).stdout) == RUNNING
 
@@ -51,6 +51,21 @@ async def test_a_failed_job_fails_the_command(invoke: Invoke, server: Receiver) 
     result = await invoke("job", "find", "job_1", "--wait")
     assert result.exit_code == 1
     assert result.stderr == "Error: job_1 failed after 2,500 deliveries: The instance was deleted.\n"
+
+
+async def test_a_job_is_told_in_the_language_of_the_reader(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKGW_LANG", "pt")
+    server.default = says(FAILED)
+    result = await invoke("job", "find", "job_1", "--wait")
+    assert result.stderr.endswith("job_1 falhou após 2.500 entregas: A instância foi excluída.\n")
+    server.default = says(RUNNING | {"state": "paused"})
+    assert (
+        await invoke("job", "pause", "job_1")
+    ).stdout == "job_1 está em pausa; 2.500 entregas até agora.\n"
+    server.default = says(RUNNING | {"kind": "backup", "done": 1_024, "total": 4_096})
+    assert "1.024/4.096 páginas" in (await invoke("job", "find", "job_1")).stdout
 
 
 async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
