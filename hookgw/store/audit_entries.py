@@ -14,6 +14,7 @@ from hookgw.kernel.collaborator import Collaborator
 from hookgw.kernel.errors import Invalid
 from hookgw.records.audit import Actor, AuditEntry
 from hookgw.records.sentences import CURSOR_OF_PAGE
+from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.reader import C, C_contra, ConnectionReader
@@ -23,8 +24,6 @@ from hookgw.store.records import AuditPage, AuditQuery, micros, seconds
 ROWS = 5_000
 STEP = 500
 REST = 0.01
-# A list with a filter may have to look at all entries. After this many seconds it returns what it has found.
-LIST_SECONDS = 1.0
 
 
 class StoredEntry(msgspec.Struct, omit_defaults=True):
@@ -97,7 +96,7 @@ class SteppedAudit(Collaborator, Generic[C, Tx]):
 
     async def list_audit(self, query: AuditQuery) -> AuditPage:
         before = None if query.cursor is None else _read_cursor(query.cursor)
-        deadline = trio.current_time() + LIST_SECONDS
+        deadline = trio.current_time() + searches.LIST_SECONDS
         found: list[AuditRow] = []
         while True:
             search = partial(self._sql.search_audit, query=query, before=before, rows=ROWS)

@@ -24,7 +24,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.delivery_searches import PayloadStatements
 from hookgw.store.holdings import BEFORE_ALL, Counted, HistoryExcess, Oldest, measure
-from hookgw.store.log import SteppedLog
+from hookgw.store.log import PRUNE_REST, PRUNE_STEP, SteppedLog
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import (
     NO_LIMIT,
@@ -34,10 +34,6 @@ from hookgw.store.records import (
     DeliverySummary,
 )
 
-# Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
-# and pruning still keeps pace with 10,000 deliveries a second.
-PRUNE_STEP = 200
-PRUNE_REST = 0.01
 # An id is one narrow row: so many take half the time of those deliveries.
 FORGET_STEP = 500
 

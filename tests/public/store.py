@@ -16,6 +16,7 @@ from hookgw.store.generations import *
 from hookgw.store.history import *
 from hookgw.store.history_rows import *
 from hookgw.store.holdings import *
+from hookgw.store.log import PRUNE_STEP as PRUNE_STEP
 from hookgw.store.log import LogSearch as LogSearch
 from hookgw.store.log import Sought as Sought
 from hookgw.store.outbox import OUTBOX_PAGE_BYTES as OUTBOX_PAGE_BYTES

@@ -20,7 +20,7 @@ from hookgw.store.commits.changes import weigh
 from hookgw.store.history_rows import event_of
 from hookgw.store.log import Place
 from hookgw.store.postgresql.append import position
-from hookgw.store.postgresql.lookups import instance_number, one_row, sought
+from hookgw.store.postgresql.lookups import NEWEST_EVENT, instance_number, one_row, sought
 from hookgw.store.postgresql.repartition import find_lanes, newest_rules
 from hookgw.store.postgresql.requeue import REQUEUE
 from hookgw.store.postgresql.selection import DIALECT
@@ -79,7 +79,6 @@ _ADD = """INSERT INTO deliveries (seq, event, instance, kind, registration, lane
     JOIN events e ON e.seq = given.event"""
 # Events without a delivery are pruned by themselves.
 _COUNT_HEARD = "UPDATE events SET heard = heard + 1 WHERE seq = ANY(%s)"
-_NEWEST_EVENT = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM event_numbers"
 
 
 def _given(query: BackfillQuery, reserved: Reserved | None, instance: int) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def read_events(connection: Connection, instance: str, seqs: Sequence[int]) -> I
 class PostgresqlBackfills(SteppedBackfills[Connection, Transaction]):
     async def _reserve(self, store: Callable[[Transaction, str], Job]) -> Job:
         def reserve(transaction: Transaction) -> Job:
-            (newest,) = one_row(transaction.connection, _NEWEST_EVENT)
+            (newest,) = one_row(transaction.connection, NEWEST_EVENT)
             return store(transaction, f"{_ENGINE}.{transaction.xid}.{newest}")
 
         return await self._commits.call(reserve)

@@ -20,7 +20,7 @@ from hookgw.store.searches import LAST
 
 # The row, and its entries in three indexes, two of which have the id or what is as large.
 _BYTES = "190 + 2 * octet_length(id)"
-# The form of the ids that hookgw makes (models/events.py). A producer does not know them, so it cannot send
+# The form of the ids that hookgw makes (records/events.py). A producer does not know them, so it cannot send
 # them again. Not of the column itself: the server would go through all ids that begin so.
 _IS_GENERATED = "id || '' ~ '^msg_[0-9a-f]{32}$'"
 # Before the statements that look whether a delivery is left: two nodes that remove the last two deliveries of

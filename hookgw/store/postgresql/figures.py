@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from psycopg import Connection
 
-from hookgw.records.figures import Holder
+from hookgw.records.figures import FIVE_MINUTES, MINUTE, Holder
+from hookgw.records.rhythms import HOUR
 from hookgw.store.figures import ROW_BYTES, FigureRow, Place
 from hookgw.store.postgresql.lookups import columns_of, one_row
 from hookgw.store.postgresql.transaction import INSTANCES, Transaction
@@ -67,18 +68,18 @@ _OLDEST_PENDING = """WITH RECURSIVE found AS (
         ORDER BY d.registration, d.lane, d.xid, d.position LIMIT 1) next
 )
 SELECT registration, min(queued_at) FROM found GROUP BY registration"""
-_FORGET = """DELETE FROM figures f USING (
+_FORGET = f"""DELETE FROM figures f USING (
     SELECT step, at, holder FROM (
         WITH RECURSIVE places AS (
             SELECT step, (SELECT min(at) FROM figures WHERE figures.step = one.step) AS at
-            FROM (VALUES (60), (300), (3600)) AS one (step)
+            FROM (VALUES ({MINUTE}), ({FIVE_MINUTES}), ({HOUR})) AS one (step)
             UNION ALL
             SELECT step, (SELECT min(at) FROM figures WHERE figures.step = places.step
                 AND figures.at > places.at) FROM places WHERE at IS NOT NULL
         )
         SELECT step, at FROM places WHERE at IS NOT NULL
     ) place CROSS JOIN unnest(%s::text[]) AS one (holder)
-) gone WHERE f.step = gone.step AND f.at = gone.at AND f.holder = gone.holder"""
+) gone WHERE f.step = gone.step AND f.at = gone.at AND f.holder = gone.holder"""  # noqa: S608 - numbers of ours
 
 
 def add_news(transaction: Transaction) -> None:

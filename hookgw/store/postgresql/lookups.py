@@ -7,6 +7,8 @@ from typing import Any
 
 from psycopg import Connection
 
+NEWEST_EVENT = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM event_numbers"
+"""SQL: the highest number that an event got."""
 _INSTANCE = "SELECT number FROM instance_numbers WHERE name = %s"
 
 

@@ -16,7 +16,7 @@ from hookgw.store.postgresql.erase import (
     find_unwanted,
     remove_events,
 )
-from hookgw.store.postgresql.lookups import one_row
+from hookgw.store.postgresql.lookups import NEWEST_EVENT, one_row
 from hookgw.store.postgresql.moments import Moment, read_now, take_moment
 from hookgw.store.postgresql.repartition import repartition
 from hookgw.store.postgresql.requeue import reopen, requeue, resend, to_requeue
@@ -29,8 +29,6 @@ __all__ = ["bury", "find_concerned", "find_deliveries", "find_events", "find_unw
 __all__ += ["next_pending", "oldest_first", "read_now", "remove_events", "reopen", "repartition", "search"]
 __all__ += ["sizes_of", "still_meant", "to_requeue"]
 
-_NEWEST_EVENT = "SELECT last_value FROM event_numbers"
-
 
 class PostgresqlPendingChanges(SteppedChanges[Connection, Transaction, Moment, Mapping[int, LaneRule]]):
     """A moment is the snapshot of a transaction; see moments.py."""
@@ -40,7 +38,7 @@ class PostgresqlPendingChanges(SteppedChanges[Connection, Transaction, Moment, M
 
     async def _newest_event(self) -> int:
         # After the moment: numbers that are given meanwhile may be counted to it.
-        return int((await self._reader.run(partial(one_row, statement=_NEWEST_EVENT)))[0])
+        return int((await self._reader.run(partial(one_row, statement=NEWEST_EVENT)))[0])
 
     def _requeuing(self, found: Mapping[int, LaneRule], at: float) -> Callable[[Transaction], int]:
         return lambda transaction: len(requeue(transaction, found, at))

@@ -185,7 +185,7 @@ SCHEMA: tuple[str, ...] = (
         token text NOT NULL
     ) WITH (fillfactor = 50)""",
     "CREATE TABLE shards (shard integer PRIMARY KEY, generation bigint, epoch bigint NOT NULL)",
-    "INSERT INTO shards SELECT shard, NULL, 0 FROM generate_series(0, 255) shard",  # as models/shards.py
+    "INSERT INTO shards SELECT shard, NULL, 0 FROM generate_series(0, 255) shard",  # as records/shards.py
     # Which records have changed: see record_changes.py.
     "CREATE SEQUENCE record_versions",
     "SELECT nextval('record_versions')",  # an unused sequence shows its first value already

@@ -16,14 +16,13 @@ from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Rows,
 from hookgw.store.figures import fold_rest
 from hookgw.store.sqlite import figures
 from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
+from hookgw.store.sqlite.event_ids import BELOW
 from hookgw.store.sqlite.file_lock import hold_lock, log_of
 from hookgw.store.sqlite.leftovers import copy_of
 from hookgw.store.sqlite.maintenance import require_owner
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
 from hookgw.store.sqlite.transaction import Transaction
 
-# Events of which only the id is left have numbers below all others; see event_ids.py.
-_BELOW = 2**62
 _INSTANCE = "substr(i.name, 2)"
 
 
@@ -40,7 +39,7 @@ _SOURCES = {
     "records": Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
     "events": _EVENTS,
     "ids": _EVENTS._replace(
-        columns=_EVENTS.columns.replace("t.seq,", f"t.seq + {_BELOW},", 1), where="t.heard < 0"
+        columns=_EVENTS.columns.replace("t.seq,", f"t.seq + {BELOW},", 1), where="t.heard < 0"
     ),
     "deliveries": Source(
         f"""t.seq, t.event, {_INSTANCE}, k.name, r.name, l.name, t.state, t.accepted_at, t.size,
@@ -90,7 +89,7 @@ class FileRows(Rows):
 
     def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
         if table.name == "ids":
-            after, until = (key and (key[0] - _BELOW,) for key in (after, until))
+            after, until = (key and (key[0] - BELOW,) for key in (after, until))
         source, where, given = self._range(table, after, until)
         statement = f"""SELECT {source.columns} FROM {source.table} t {source.joins}
             WHERE {where} ORDER BY {", ".join(source.key)}"""  # noqa: S608 - constants
@@ -105,7 +104,7 @@ class FileRows(Rows):
 
     def last_key(self, table: Table) -> Key | None:
         key = super().last_key(table)
-        return (key[0] + _BELOW,) if key is not None and table.name == "ids" else key
+        return (key[0] + BELOW,) if key is not None and table.name == "ids" else key
 
     def write(self, table: Table, rows: Sequence[Row]) -> None:
         try:
@@ -133,7 +132,7 @@ class FileRows(Rows):
     def _encoded(self, table: Table, rows: Sequence[Row]) -> list[Row]:
         if table.name in ("events", "ids"):
             ids = self._names.ids({name for row in rows for name in (of_instance(row[1]), row[3])})
-            below = _BELOW if table.name == "ids" else 0
+            below = BELOW if table.name == "ids" else 0
             return [(row[0] - below, ids[of_instance(row[1])], row[2], ids[row[3]], *row[4:]) for row in rows]
         if table.name == "deliveries":
             ids = self._names.ids({name for row in rows for name in (of_instance(row[2]), *row[3:6])})

@@ -25,10 +25,11 @@ from hookgw.store.sqlite.transaction import Transaction
 # The id is in the row and in the unique index, and pages are not full; measured with ids of 10 to 60
 # characters.
 _BYTES = "90 + 5 * length(id) / 2"
-# The form of the ids that hookgw makes (models/events.py). A producer does not know them, so it cannot send
+# The form of the ids that hookgw makes (records/events.py). A producer does not know them, so it cannot send
 # them again.
 _IS_GENERATED = "length(id) = 36 AND substr(id, 1, 4) = 'msg_' AND substr(id, 5) NOT GLOB '*[^0-9a-f]*'"
-_BELOW = 2**62
+BELOW = 2**62
+"""The number of an event of which only the id is left is lower by this."""
 _WITHOUT_DELIVERIES = """seq IN (SELECT value FROM json_each(:events))
     AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = events.seq)"""
 # As settle.py does with the rest of a delivery.
@@ -48,10 +49,10 @@ _BEGIN_BEHIND = f"""INSERT INTO log_begins SELECT instance, max(accepted_at) + 1
     ON CONFLICT (instance) DO UPDATE SET at = max(at, excluded.at)"""  # noqa: S608
 # SQLite does not join the pages of rows that shrink. So these rows get numbers below all others, where they
 # lie close together, and the pages of the payloads become free.
-_KEEP_IDS = f"""UPDATE events SET seq = seq - {_BELOW}, data = x'', sender = NULL, server_url = NULL,
+_KEEP_IDS = f"""UPDATE events SET seq = seq - {BELOW}, data = x'', sender = NULL, server_url = NULL,
     heard = -({_BYTES}) WHERE {_WITHOUT_DELIVERIES}"""  # noqa: S608
 _KEPT = f"""SELECT coalesce(-sum(heard), 0) FROM events
-    WHERE seq IN (SELECT value - {_BELOW} FROM json_each(:events))"""  # noqa: S608
+    WHERE seq IN (SELECT value - {BELOW} FROM json_each(:events))"""  # noqa: S608
 _OLDEST = """SELECT json_group_array(seq), count(*), coalesce(-sum(heard), 0), max(accepted_at) FROM (
     SELECT seq, heard, accepted_at FROM events INDEXED BY remembered
     WHERE heard < 0 AND accepted_at >= ? AND accepted_at < ? ORDER BY accepted_at, heard, seq LIMIT ?)"""
@@ -66,7 +67,7 @@ _BY_INSTANCE = """SELECT json_group_array(json_array(instance, size)) FROM (
     SELECT instance, -sum(heard) AS size FROM events INDEXED BY remembered WHERE heard < 0
     GROUP BY instance)"""
 _FORGET = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?))"
-_FORGET_WITH = f"""DELETE FROM events WHERE seq IN (SELECT value - {_BELOW} FROM json_each(:events))
+_FORGET_WITH = f"""DELETE FROM events WHERE seq IN (SELECT value - {BELOW} FROM json_each(:events))
     AND instr(lower(id), :text)"""  # noqa: S608
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0) FROM events INDEXED BY remembered WHERE heard < 0"
 _oldest_of = msgspec.json.Decoder(list[Oldest]).decode

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from hookgw.records.figures import GATEWAY, Holder
+from hookgw.records.figures import FIVE_MINUTES, GATEWAY, MINUTE, Holder
+from hookgw.records.rhythms import HOUR
 from hookgw.store.figures import ROW_BYTES, FigureRow, Place
 from hookgw.store.records import seconds
 from hookgw.store.sqlite.bulk import Bulk, as_json
@@ -80,15 +81,15 @@ oldest (registration, at) AS MATERIALIZED (
 )
 SELECT json_group_object(name, at) FROM wanted JOIN oldest USING (registration)"""
 # A search for each step that there is; the table is not in the order of holders.
-_FORGET = """WITH RECURSIVE places (step, at) AS (
+_FORGET = f"""WITH RECURSIVE places (step, at) AS (
     SELECT step, (SELECT min(at) FROM figures f WHERE f.step = one.step)
-        FROM (SELECT 60 AS step UNION ALL SELECT 300 UNION ALL SELECT 3600) one
+        FROM (SELECT {MINUTE} AS step UNION ALL SELECT {FIVE_MINUTES} UNION ALL SELECT {HOUR}) one
     UNION ALL
     SELECT step, (SELECT min(at) FROM figures f WHERE f.step = places.step AND f.at > places.at)
         FROM places WHERE at IS NOT NULL
 )
 DELETE FROM figures WHERE (step, at, holder) IN (
-    SELECT places.step, places.at, one.value FROM places CROSS JOIN json_each(?) one WHERE at IS NOT NULL)"""
+    SELECT places.step, places.at, one.value FROM places CROSS JOIN json_each(?) one WHERE at IS NOT NULL)"""  # noqa: S608 - numbers of ours
 
 _rows_of = msgspec.json.Decoder(list[FigureRow]).decode
 _numbers_of = msgspec.json.Decoder(dict[str, int]).decode

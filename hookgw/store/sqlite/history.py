@@ -13,6 +13,7 @@ from hookgw.store import searches
 from hookgw.store.history import Pruned, SteppedHistory
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary_of
 from hookgw.store.holdings import SAMPLED, Oldest, Part
+from hookgw.store.log import PRUNE_BYTES
 from hookgw.store.records import DeliveryQuery, DeliveryReport, micros, seconds
 from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.event_ids import forget_found as forget_found
@@ -115,10 +116,6 @@ _OLDEST_OF = """
 # Again: one may have been sent again meanwhile.
 _STILL_OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*) FROM deliveries
     WHERE seq IN (SELECT value FROM json_each(:seqs)) AND finished_at < :end"""
-
-# Each page of a payload is overwritten, so a commit removes at most so many bytes of payloads, or one
-# delivery.
-PRUNE_BYTES = 2 * 2**20
 
 SUMMARIES = f"""SELECT json_group_array(json(line)) FROM (SELECT {_SUMMARY} AS line
     FROM json_each(?) c CROSS JOIN deliveries d ON d.seq = c.value {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608

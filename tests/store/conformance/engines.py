@@ -91,7 +91,6 @@ class Engine:
         self._monkeypatch.setattr(self._erase, "ROWS", rows)
         self._monkeypatch.setattr(searches, "LIST_SECONDS", 0)
         self._monkeypatch.setattr(audit_entries, "ROWS", rows)
-        self._monkeypatch.setattr(audit_entries, "LIST_SECONDS", 0)
 
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.process))
