@@ -77,7 +77,7 @@ _PAGES = (
     _page(
         {400, 403, 422},
         rb"(?i:csrf(?: token)?(?: verification)?(?: is)? (?:missing|failed)"
-        rb"|(?:missing|missing or incorrect|invalid|bad) csrf\b)"
+        rb"|(?:missing|incorrect|invalid|bad) csrf\b)"
         rb"|The change you wanted was rejected|InvalidAuthenticityToken|No valid crumb was included"
         rb"|Unable to verify your data submission\.",
         "It wants a CSRF token: exempt the URL from it.",
