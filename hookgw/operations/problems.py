@@ -205,7 +205,7 @@ class Problems(Collaborator):
 
 
 def _receiver(registration: Registration) -> str:
-    """Return the URL of a receiver. Those that fetch share none: each is named by its webhook."""
+    """Return the URL of a receiver. A receiver that fetches has no URL: it is named by its webhook."""
     return f"{registration.instance}/{registration.label}" if registration.is_pulled else registration.url
 
 
