@@ -80,7 +80,7 @@ class Connection(WatchedConnection):
         await self.watch()
 
     async def call(self, method: str, *path: str, **more: Any) -> dict[str, Any]:
-        """Make a request, as :meth:`.Client.call`. A refusal for a logged-out account wakes the connection."""
+        """Make a request, as :meth:`.Client.call`. A refusal after a logout wakes the connection."""
         try:
             return await self.client.call(method, *path, **more)
         except Refused as error:
