@@ -1,10 +1,11 @@
-"""Asks the history whether a receiver hung before its lane forgot it, after a restart or a long rest."""
+"""Reads what a lane lost by a restart or a long rest: whether its receiver hung, its head's last attempt."""
 
 from __future__ import annotations
 
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.lanes.lane_memory import LaneMemory
 from hookgw.records.deliveries import Delivery, DeliveryState, Outcome
-from hookgw.store import DeliveryQuery, History
+from hookgw.store import DeliveryQuery, History, Outbox
 
 _NEWEST = 100
 """How many deliveries are looked at: the one before is among them, unless a registration has many lanes."""
@@ -33,3 +34,13 @@ async def died_unanswered(history: History, head: Delivery) -> bool:
             )
             return found.state is DeliveryState.DEAD and was_unanswered and not is_answered
     return False
+
+
+async def recall_last_attempt(memory: LaneMemory, outbox: Outbox, head: Delivery) -> None:
+    """Note the head's last attempt, which another process made: before a restart or a takeover."""
+    try:
+        attempt = await outbox.last_attempt(head.seq)
+    except StorageUnavailable:
+        return  # it is only shown; the next attempt says it, too
+    if attempt is not None:
+        memory.recall(attempt)

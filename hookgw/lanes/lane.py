@@ -67,7 +67,7 @@ from hookgw.delivery.http.pools import PooledTransport
 from hookgw.delivery.sender import AttemptResult
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
 from hookgw.lanes.chat_order import ChatOrder
-from hookgw.lanes.hanging import died_unanswered
+from hookgw.lanes.hanging import died_unanswered, recall_last_attempt
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane_memory import Head, LaneMemory, head_of, settlement_of
 from hookgw.lanes.lane_queue import DELIVERY_OVERHEAD, LANE_PAGE, LaneQueue
@@ -412,7 +412,7 @@ class Lane:
                     self._begin(delivery)
                     try:
                         if delivery.attempts and self._memory.outcome is None:
-                            await self._recall_last_attempt(delivery)
+                            await recall_last_attempt(self._memory, self._services.outbox, delivery)
                         while self._head is not None and not self._must_refresh and not self._must_stop:
                             if delivery.next_at or self._rate_waited_for or self._late:
                                 await self._wait_and_try(attempt, delivery)
@@ -569,15 +569,6 @@ class Lane:
             await self._settle_late(delivery, self._late.plan, self._late.attempt)
         else:
             await self._try_and_listen(attempt, delivery)
-
-    async def _recall_last_attempt(self, delivery: Delivery) -> None:
-        """Read the head's last attempt, which another process made: before a restart or a takeover."""
-        try:
-            attempt = await self._services.outbox.last_attempt(delivery.seq)
-        except StorageUnavailable:
-            return  # it is only shown; the next attempt says it, too
-        if attempt is not None:
-            self._memory.recall(attempt)
 
     def _correct_times(self, delivery: Delivery) -> None:
         now = self._services.clock.steady()

@@ -38,7 +38,7 @@ from hookgw.concurrency.tasks import TaskFailed
 from hookgw.delivery.sender import AttemptResult
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
 from hookgw.lanes.chat_order import ChatOrder
-from hookgw.lanes.hanging import died_unanswered
+from hookgw.lanes.hanging import died_unanswered, recall_last_attempt
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane_memory import Head, LaneMemory, head_of, settlement_of
 from hookgw.lanes.lane_queue import DELIVERY_OVERHEAD, LANE_PAGE, LaneQueue
@@ -782,6 +782,8 @@ class PulledLane:
                     if self._order is not None:
                         self._order.advanced()
                         self._services.fetches.ring(self._registration_id)
+                    if found.attempts and self._memory.outcome is None:
+                        await recall_last_attempt(self._memory, self._services.outbox, found)
                     return
             finally:
                 self._queue.discard()

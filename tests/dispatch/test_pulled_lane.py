@@ -70,6 +70,23 @@ async def test_a_lease_that_ends_is_one_attempt_of_the_head_alone(autojump_clock
     assert world.sender.requests == []
 
 
+async def test_a_lane_shows_the_last_attempt_of_its_head_from_before_the_restart(
+    autojump_clock: MockClock,
+) -> None:
+    """Otherwise nobody learns why it is behind until its consumer fails again."""
+    world = pulled(retry=RetryOptions(schedule=(3_600.0,)))
+    world.outbox.add(2)
+    async with running(world, 2) as dispatcher:
+        lease = await take(dispatcher)
+        assert lease is not None
+        the_lane(dispatcher).fail(lease.leased[0], "A bug.")
+        await trio.testing.wait_all_tasks_blocked()
+        error = the_lane(dispatcher).statistics().last_error
+    async with running(world, 2) as dispatcher:
+        shown = the_lane(dispatcher).statistics()
+        assert (shown.last_outcome, shown.last_error) == (Outcome.FAILED, error)
+
+
 async def test_an_acknowledgement_that_came_while_nothing_ran_counts(mock_clock: MockClock) -> None:
     """The machine was frozen beyond the end of the lease: the consumer is not to blame."""
     world = pulled()
