@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 
 import trio
@@ -47,12 +48,15 @@ class Dialer:
         self._rotation = AddressRotation()
         self.connect_timeout = connect_timeout
 
-    async def dial(self, host: str, port: int, holder: str = "", scheme: str = "") -> socket.socket:
+    async def dial(
+        self, host: str, port: int, holder: str = "", scheme: str = "", deadline: float = math.inf
+    ) -> socket.socket:
         """Connect to a host: a name, or an IP address without brackets.
 
         Args:
             holder: the instance on whose behalf the name is looked up; empty for the operator's own names.
             scheme: of the URL, for the guard; see :meth:`AddressGuard.port_refusal`.
+            deadline: of the caller, which may be sooner than ``connect_timeout``.
 
         Returns:
             A connected, non-blocking socket with ``TCP_NODELAY``. The caller owns it.
@@ -62,11 +66,13 @@ class Dialer:
             ConnectFailed: no address accepted the connection (the message names each with its reason), or the
                 proxy cannot be used.
             OutOfDescriptors: there is no file descriptor for a socket.
-            TimedOut: connecting took longer than ``connect_timeout``.
+            TimedOut: connecting took longer than ``connect_timeout``, or until the deadline.
         """
+        # One limit, so that what took too long is named in either case.
+        limit = max(0.0, min(self.connect_timeout, deadline - trio.current_time()))
         where, found = f"port {port} of {host}", None
         tried: list[SocketAddress] = []
-        with trio.move_on_after(self.connect_timeout):
+        with trio.move_on_after(limit):
             # The vetted addresses are dialled, and a proxy is asked for them. The name is not looked up
             # again: it could point elsewhere by then (DNS rebinding).
             found = await self.vet(host, port, holder, scheme)
@@ -79,7 +85,7 @@ class Dialer:
             names = ", ".join(address[0] for address in tried if address[0] != host)
             which = f" ({names})" if names else ""
             phase, what = Phase.CONNECT, f"Connecting to {where}{which}{self._through}"
-        raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
+        raise TimedOut(phase, f"{what} took longer than {limit:.3g} s.")
 
     async def vet(self, host: str, port: int, holder: str = "", scheme: str = "") -> list[SocketAddress]:
         """Return a host's addresses in the order in which to try them, after the guard has checked them.

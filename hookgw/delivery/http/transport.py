@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import httpx
 import msgspec
@@ -119,7 +120,6 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self.started_at = self.ended_at = 0.0
         # Made on first use: a lane never needs it, and there are thousands of lanes.
         self._turn: trio.Lock | None = None
-        self._phase = Phase.CONNECT
 
     @property
     def connected(self) -> bool:
@@ -348,29 +348,31 @@ class LaneTransport(httpx.AsyncBaseTransport):
     async def _open(self, target: Target, deadline: float, *, tls: bool) -> Stream:
         """Open a connection; raise the errors that :meth:`exchange` lists first."""
         await in_task()
-        started_at, self._phase = trio.current_time(), Phase.CONNECT
-        # A cancel scope here, not `deadlines`: there is nothing to close yet, and connecting is rare.
-        with trio.CancelScope(deadline=deadline):
-            return await self.connect(target, tls=tls)
-        what = "connecting to" if self._phase is Phase.CONNECT else "the TLS handshake with"
-        elapsed = trio.current_time() - started_at
-        raise DeadlinePassed(
-            self._phase, f"The deadline passed after {elapsed:.3g} s, during {what} {target.place}."
-        )
+        try:
+            return await self.connect(target, tls=tls, deadline=deadline)
+        except TimedOut as late:
+            if trio.current_time() < deadline:
+                raise
+            raise DeadlinePassed(late.phase, late.message) from late
 
-    async def connect(self, target: Target, *, tls: bool) -> Stream:
+    async def connect(self, target: Target, *, tls: bool, deadline: float = math.inf) -> Stream:
         """Open a connection that the caller owns; raise the errors that :meth:`exchange` lists first."""
+        holder, place = self.looks_up_for, (target.host, target.port)
         if not tls:
-            return PlainStream(
-                await self.dialer.dial(target.host, target.port, self.looks_up_for, target.scheme), self._hub
-            )
+            return PlainStream(await self.dialer.dial(*place, holder, target.scheme, deadline), self._hub)
+        context = self._ssl_context
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
-        context, holder = self._ssl_context, self.looks_up_for
         if isinstance(context, ClientContexts):
-            context = await context.get(self.tls, holder)
-        sock = await self.dialer.dial(target.host, target.port, holder, target.scheme)
-        self._phase = Phase.TLS
-        limit = self.dialer.connect_timeout
-        with trio.move_on_after(limit):
+            with _handshake_limit(target, deadline - trio.current_time()):
+                context = await context.get(self.tls, holder)
+        sock = await self.dialer.dial(*place, holder, target.scheme, deadline)
+        with _handshake_limit(target, min(self.dialer.connect_timeout, deadline - trio.current_time())):
             return await open_tls(sock, context, target, self.tls or NO_IDENTITY, holder)
-        raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {limit:g} s.")
+
+
+@contextmanager
+def _handshake_limit(target: Target, seconds: float) -> Iterator[None]:
+    with trio.move_on_after(max(0.0, seconds)) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {seconds:.3g} s.")

@@ -265,6 +265,18 @@ async def test_a_silent_name_server_times_out(autojump_clock: trio.testing.MockC
     assert caught.value.phase is Phase.RESOLVE
 
 
+async def test_a_deadline_before_the_connect_timeout_is_told_in_the_same_words(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def resolve(*_: Any, **__: Any) -> Any:
+        await trio.sleep_forever()
+
+    dialer = Dialer(LOCAL, connect_timeout=5, resolve=resolve)
+    with pytest.raises(TimedOut, match=r"Looking up example\.com took longer than 2 s\.") as caught:
+        await dialer.dial("example.com", 80, deadline=trio.current_time() + 2)
+    assert caught.value.phase is Phase.RESOLVE
+
+
 async def test_cancelling_leaves_no_socket_open() -> None:
     async with black_hole() as port:
         with trio.CancelScope() as scope:
