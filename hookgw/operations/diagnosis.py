@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 EXAMINE_WITHIN = 15.0
 """Seconds for connecting to all receivers of an instance."""
 EXPIRES_SOON = 14 * DAY
-_END_TRANSACTION = "End that transaction: SELECT pg_terminate_backend(PID), or ROLLBACK PREPARED 'NAME'."
 _TELL = "Tell the operator."
 MOST_PROBLEMS = 50
 MOST_DEAD = 100
@@ -123,14 +122,13 @@ async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagn
     checks += _of_system(gateway, None, is_operator=among is None)
     for problem in overview.problems:
         is_here = problem.node == gateway.views.nodes.node.label
-        is_held = problem.kind is ProblemKind.DATABASE
-        if problem.instance or (is_here and not is_held):
+        if problem.instance or (is_here and problem.kind is not ProblemKind.DATABASE):
             continue  # a lane's or a connection's, or told above with advice
         found = f"Plugin {problem.plugin}. {problem.why}" if problem.plugin else problem.why
         if not is_here:
             found = f"On the node {problem.node}: {found}"
         name = CheckName.PLUGIN if problem.plugin else CheckName.STORAGE
-        checks.append(_check(name, CheckState.FAILED, found, _END_TRANSACTION if is_held else None))
+        checks.append(_check(name, CheckState.FAILED, found))
     for node in overview.silent if among is None else ():
         found = f"The node {node} does not answer."
         if node in overview.refusing:

@@ -91,7 +91,8 @@ async def test_a_lane_is_shown_with_what_it_may_not_read_yet_and_the_overview_na
         assert lane["advice"] == "See which one: hookgw doctor"
         fine, held = await checks(a, "storage", "/diagnosis")
         assert (fine["state"], held["state"], held["found"]) == ("ok", "failed", problem.why)
-        assert held["advice"].startswith("End that transaction: ")
+        assert "pg_terminate_backend(" in held["found"]
+        assert "advice" not in held  # it would say the same with a name in the number's place
 
         older.rollback()
         await receiver.wait_for(1)
