@@ -372,7 +372,8 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
 @contextmanager
 def _handshake_limit(target: Target, seconds: float) -> Iterator[None]:
-    with trio.move_on_after(max(0.0, seconds)) as scope:
+    seconds = max(0.0, seconds)
+    with trio.move_on_after(seconds) as scope:
         yield
     if scope.cancelled_caught:
         raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {seconds:.3g} s.")
