@@ -44,6 +44,15 @@ async def test_an_instance_is_created(browser: Browser, gateway: Gateway) -> Non
     assert "cannot be shown again" in created.text
 
 
+async def test_who_deletes_an_account_is_told_that_it_stays_linked(
+    browser: Browser, gateway: Gateway, loja1: str
+) -> None:
+    await gateway.instances.create("plain")
+    told = "The account stays linked at its network: to unlink it, end its session first."
+    assert told in (await browser.get(f"{PAGE}/settings")).text
+    assert told not in (await browser.get("/instances/plain/settings")).text
+
+
 async def test_a_wrong_filter_stays_in_its_field(browser: Browser) -> None:
     page = await browser.get("/instances?search=loja&tag=acme")
     assert page.status_code == 400

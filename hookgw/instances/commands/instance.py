@@ -347,7 +347,7 @@ def delete(client: Client, name: str, yes: bool) -> None:
     """Delete an instance, its registrations and its keys.
 
     On a terminal, it asks first. Its pending deliveries become dead letters. If that takes long, the command
-    shows the progress.
+    shows the progress. Its account stays linked at its network: to unlink it, log it out first.
     """
     question = _("Delete {name!r}, its registrations and its keys? This cannot be undone.", name=name)
     ask_on_terminal(question, is_sure=yes)
