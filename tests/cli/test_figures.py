@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
@@ -50,6 +52,16 @@ async def test_a_table_ends_with_the_sum(invoke: Invoke, server: Receiver) -> No
     assert "Failed with 500: 4" in result.stderr
     assert "waiting since 2026-11-20T11:00:00Z" in result.stderr
     assert [one.target for one in server.requests] == ["/figures/find/shop?span=1h&webhook=crm"]
+
+
+async def test_numbers_are_those_of_the_language(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKGW_LANG", "pt")
+    server.default = says(SERIES | {"total": COUNTS | {"accepted": 12_345}})
+    *_, line, last = (await invoke("figures")).stdout.splitlines()
+    assert line.split()[5:9] == ["10,0", "20,5", "30,0", "40,0"]
+    assert last.split()[1] == "12.345"
 
 
 async def test_json_is_the_response(invoke: Invoke, server: Receiver) -> None:
