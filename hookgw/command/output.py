@@ -20,7 +20,7 @@ import click
 from hookgw.command.failure import Failed, ReaderGone
 from hookgw.command.words import cell_text, printable
 from hookgw.kernel.language import gettext as _
-from hookgw.kernel.language import translated
+from hookgw.kernel.language import local_number, translated
 from hookgw.kernel.times import parse_rfc3339
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -189,6 +189,7 @@ class Column(NamedTuple):
         drop: columns with the highest number are left out first; 0: the column always stays.
         wraps: whether a long cell takes several lines, instead of being cut.
         is_time: whether cells are RFC 3339 times, which are short and in local time if space is limited.
+        right: whether cells are numbers, which are at the right, and written as the language does.
     """
 
     heading: str
@@ -225,6 +226,8 @@ def show_table(columns: Sequence[str | Column], rows: Iterable[Sequence[object]]
         [
             short_time(cell)
             if spec.is_time and width < EVERYTHING and cell
+            else local_number(cell)
+            if spec.right and isinstance(cell, int | float)
             else cell_text(spec.heading, printable(cell))
             for spec, cell in zip(specs, row, strict=True)
         ]

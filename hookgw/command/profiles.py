@@ -43,10 +43,8 @@ class Profiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def named(self, name: str, file: Path) -> Profile:
         if name not in self.profiles:
             known = ", ".join(sorted(self.profiles))
-            others = f"Known profiles: {known}." if known else "There are no profiles yet."
-            raise Failed(
-                _("There is no profile {name!r} in {file}. {others}", name=name, file=file, others=others)
-            )
+            others = _("Known profiles: {known}.", known=known) if known else _("There are no profiles yet.")
+            raise Failed(_("There is no profile {name!r} in {file}.", name=name, file=file) + f" {others}")
         return self.profiles[name]
 
 

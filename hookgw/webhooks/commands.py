@@ -31,7 +31,7 @@ from hookgw.command.output import (
 )
 from hookgw.command.selection import page_options, time_options
 from hookgw.command.words import printable, told
-from hookgw.kernel.language import N_, ngettext
+from hookgw.kernel.language import N_, ngettext, translated
 from hookgw.kernel.language import gettext as _
 from hookgw.webhooks.fields import FIELDS, GRACE
 from hookgw.webhooks.filter_options import read_conditions, show_condition
@@ -331,7 +331,7 @@ def show_attempt(attempt: dict[str, Any]) -> None:
     if attempt["outcome"] != "delivered":
         raise Failed(
             told(attempt["error"] or "")
-            or _("The event was not delivered (outcome: {outcome}).", outcome=attempt["outcome"])
+            or _("The event was not delivered (outcome: {outcome}).", outcome=translated(attempt["outcome"]))
         )
 
 

@@ -51,6 +51,16 @@ async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
     assert deleted == ["reg_2", "idle", "0", "delivered"]
 
 
+async def test_lanes_are_told_in_the_language_of_the_reader(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKGW_LANG", "pt")
+    server.default = says([WAITING | {"waitsFor": "memory", "backlog": 3_000}])
+    line = (await invoke("lane", "list")).stdout.splitlines()[1]
+    assert "esperando, espera por: memória para lê-la" in line
+    assert " 3.000 " in line
+
+
 async def test_lanes_are_by_the_name_of_their_webhook(invoke: Invoke, server: Receiver) -> None:
     names = [("loja2", "n8n"), (None, "global"), ("loja1", "n8n"), ("loja2", "crm"), ("loja1", "crm")]
     server.default = says([WAITING | {"instance": one, "label": label} for one, label in names])

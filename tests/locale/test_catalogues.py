@@ -59,6 +59,41 @@ def test_no_marked_text_is_inside_an_f_string() -> None:
     assert inside == []
 
 
+def test_what_fills_a_marked_text_is_not_written_in_english() -> None:
+    """An f-string with words, in the call or in a variable: a sentence of two languages came of it."""
+    allowed = {
+        " --label ": "an option of a command",
+        "it ": "before why a text is no JSON, which the decoder says in English",
+    }
+    found = []
+    for folder in ("hookgw", "plugins"):
+        for file in sorted((texts.ROOT / folder).rglob("*.py")):
+            for function in ast.walk(ast.parse(file.read_bytes())):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                    found += [(file.name, words) for words in _english_values(function)]
+    assert [one for one in found if one[1] not in allowed] == []
+
+
+def _english_values(function: ast.AST) -> Iterator[str]:
+    """Yield the words of f-strings that are values of marked texts in a function."""
+    assigned: dict[str, ast.expr] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            assigned[node.targets[0].id] = node.value
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("_", "ngettext", "pgettext"):
+            for keyword in node.keywords:
+                value = keyword.value
+                value = assigned.get(value.id, value) if isinstance(value, ast.Name) else value
+                for part in ast.walk(value):
+                    if isinstance(part, ast.JoinedStr):
+                        words = "".join(
+                            str(one.value) for one in part.values if isinstance(one, ast.Constant)
+                        )
+                        if re.search("[A-Za-z]{2}", words):
+                            yield words
+
+
 @languages
 def test_each_text_is_translated(language: str) -> None:
     assert texts.untranslated(_kept(language)) == []

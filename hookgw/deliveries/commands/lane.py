@@ -10,7 +10,9 @@ from hookgw.command.client import Client, table_call_options
 from hookgw.command.group import CommandGroup
 from hookgw.command.names import tag_option
 from hookgw.command.output import Column, say, short_duration, show_silent_nodes, show_table, shown_as_json
-from hookgw.kernel.language import local_number
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import translated
+from hookgw.site.words import wait_in_words
 
 COLUMNS = (
     Column("instance", least=10),
@@ -53,7 +55,7 @@ def list_(client: Client, tags: tuple[str, ...]) -> None:
         if any(found.get("held") for found in lanes):
             columns.append(HELD)
             for row, found in zip(rows, lanes, strict=True):
-                row.append(local_number(found.get("held", 0)))
+                row.append(found.get("held", 0))
         if any("node" in found for found in lanes):
             columns.append(NODE)
             for row, found in zip(rows, lanes, strict=True):
@@ -72,8 +74,10 @@ def _row(found: dict[str, Any]) -> tuple[object, ...]:
         # The URL is missing if the registration was just deleted; then only its id is known.
         found.get("url") or found.get("registration"),
         found.get("partition"),
-        f"{found['state']}, waits for {waits_for}" if waits_for else found["state"],
-        local_number(found["backlog"]),
+        _("{state}, waits for {what}", state=translated(found["state"]), what=wait_in_words(waits_for))
+        if waits_for
+        else found["state"],
+        found["backlog"],
         None if age is None else short_duration(age),
         found.get("head"),
         found["waitingUntil"],

@@ -46,9 +46,14 @@ def named(instance: str | None, body: Mapping[str, Any]) -> str:
     """Return the instances that a call is for, in a sentence."""
     if instance is not None:
         return repr(instance)
-    which = f"the instances {','.join(body['instances'])!r}" if "instances" in body else "the instances"
-    tags = ", ".join(tag_texts(body.get("tags", {})))
-    return f"{which} with {tags}" if tags else which
+    names, tags = ",".join(body.get("instances", ())), ", ".join(tag_texts(body.get("tags", {})))
+    if not tags:
+        return _("the instances {names!r}", names=names)
+    return (
+        _("the instances {names!r} with {tags}", names=names, tags=tags)
+        if names
+        else _("the instances with {tags}", tags=tags)
+    )
 
 
 def count_of(found: dict[str, Any], *, is_pending: bool = False) -> str:

@@ -33,7 +33,6 @@ from hookgw.command.words import told
 from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
 from hookgw.kernel.language import gettext as _
-from hookgw.kernel.language import local_number
 from hookgw.records.tags import tag_texts
 
 
@@ -179,8 +178,8 @@ def list_(client: Client, **choice: Any) -> None:
                 one["connectionStatus"],
                 number_of(one),
                 one.get("profileName"),
-                local_number(one["backlog"]["deliveries"]),
-                local_number(one["backlog"]["bytes"]),
+                one["backlog"]["deliveries"],
+                one["backlog"]["bytes"],
                 one.get("disconnectionAt") if one["connectionStatus"] == "close" else None,
                 " ".join(tag_texts(one.get("tags", {}))) or None,
                 one.get("disconnectionReason"),

@@ -11,7 +11,6 @@ from hookgw.command.client import Client, table_call_options
 from hookgw.command.names import instance_argument
 from hookgw.command.output import Column, say, short_duration, show_table, shown_as_json
 from hookgw.kernel.language import gettext as _
-from hookgw.kernel.language import local_number
 from hookgw.records.figures import Span
 
 COLUMNS = (
@@ -65,10 +64,15 @@ def figures(client: Client, instance: str | None, webhook: str | None, tag: str 
 def _rows(series: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     for one in [*series["steps"], series["total"] | {"at": None}]:
         receiver, whole = (one[name] or {} for name in ("receiver", "whole"))
-        counts = one["accepted"], one["delivered"], sum(one["failed"].values()), one["dead"]
-        percentiles = receiver.get("p50"), receiver.get("p95"), receiver.get("p99"), whole.get("p95")
         yield (
             one["at"] or _("all"),
-            *(None if number is None else local_number(number) for number in (*counts, *percentiles)),
+            one["accepted"],
+            one["delivered"],
+            sum(one["failed"].values()),
+            one["dead"],
+            receiver.get("p50"),
+            receiver.get("p95"),
+            receiver.get("p99"),
+            whole.get("p95"),
             None if one["oldestPending"] is None else short_duration(one["oldestPending"]),
         )

@@ -7,6 +7,7 @@ import click
 from hookgw.command.client import Client, table_call_options
 from hookgw.command.group import CommandGroup
 from hookgw.command.output import Column, show_table, shown_as_json
+from hookgw.kernel.language import gettext as _
 
 COLUMNS = (
     Column("node", least=10),
@@ -33,7 +34,7 @@ def list_(client: Client) -> None:
     if not shown_as_json(nodes):
         rows = (
             (
-                f"{found['node']} (asked)" if found["isHere"] else found["node"],
+                _("{node} (asked)", node=found["node"]) if found["isHere"] else found["node"],
                 found["url"],
                 found["shards"],
                 f"{found['heartbeatAge']:.1f} s",

@@ -101,10 +101,7 @@ def stats(config: Path | None) -> None:
         return
     show_table(
         ("part", Column("rows", right=True), Column("size", right=True)),
-        (
-            [part.name, "" if part.rows is None else local_number(part.rows), _size(part.bytes)]
-            for part in parts
-        ),
+        ([part.name, part.rows, _size(part.bytes)] for part in parts),
     )
 
 
@@ -163,7 +160,7 @@ def copy(source: str, target: str, schema: str) -> None:
     if shown_as_json([part._asdict() for part in copied]):
         return
     columns = ("part", Column("rows", right=True), "checksum (SHA-256)")
-    show_table(columns, ([part.name, local_number(part.rows), part.checksum[:32]] for part in copied))
+    show_table(columns, ([part.name, part.rows, part.checksum[:32]] for part in copied))
     say(_("Copied {source} to {target}; both have the same content.", source=where[0], target=where[1]))
 
 
