@@ -9,12 +9,13 @@ import msgspec
 import pytest
 import trio
 
-from hookgw import Gateway
+from hookgw import Conflict, Gateway
 from hookgw.core import jobs
+from hookgw.operations.backups import BackupService
 from hookgw.store.sqlite import backup
 from tests.api.conftest import ENGINE, is_sqlite
 from tests.api.test_app import shape_of
-from tests.public.config import Settings
+from tests.public.config import Settings, StorageSettings
 from tests.store.sqlite.support import peek
 
 
@@ -133,9 +134,17 @@ class TestWithoutAFolder:
     async def test_the_setting_or_the_tools_of_a_database_are_named(self, client: httpx.AsyncClient) -> None:
         response = await client.post("/storage/backup", json={"name": "a.db"})
         assert response.status_code == 409
-        # The configuration of a database refuses such a folder.
         named = "set storage.backup_folder" if ENGINE == "sqlite" else "back it up with pg_dump"
         assert named in shape_of(response)[0]
+
+
+async def test_a_database_is_backed_up_with_its_own_tools() -> None:
+    """Its configuration refuses such a folder."""
+    unused: Any = None
+    settings = StorageSettings(engine="postgresql", url="postgresql://h/db")
+    service = BackupService(unused, unused, unused, unused, settings, unused)
+    with pytest.raises(Conflict, match="pg_dump"):
+        await service.create("a.db")
 
 
 @is_sqlite

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw import Conflict, Invalid
+from hookgw import Invalid
 from tests.public.concurrency import Clock
 from tests.public.kernel import StorageUnavailable
 from tests.public.postgresql import Feed, PostgresqlStore, Server, Transaction, open_store
@@ -313,11 +313,6 @@ async def test_the_connection_is_lost_behind_the_feed(
     monkeypatch.setattr(Feed, "take", take)
     assert await store.append(to("e1")) == [True]
     assert listener.take() == [("appended", ["e1"])]
-
-
-async def test_a_database_is_not_backed_up_by_hookgw(store: PostgresqlStore, tmp_path: Any) -> None:
-    with pytest.raises(Conflict, match="pg_dump"):
-        await store.back_up(tmp_path / "copy", lambda *_: None)
 
 
 @pytest.mark.parametrize("bad", [False, True], ids=["good", "one bad value"])
