@@ -10,6 +10,7 @@ from typing import Any
 
 import click.testing
 import pytest
+import structlog
 import trio
 
 from hookgw.testing import Answer, Receiver, answer, open_receiver
@@ -21,13 +22,17 @@ Invoke = Callable[..., Awaitable[click.testing.Result]]
 
 @pytest.fixture(autouse=True)
 def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Hide the configuration of this machine from commands, and restore the log afterwards."""
+    """Hide the configuration of this machine from commands, and restore the log afterwards.
+
+    Nobody has configured the log yet, as in a process of their own: a gateway of an earlier test has, here.
+    """
     for name in os.environ:
         if name.startswith("HOOKGW_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("COLUMNS", raising=False)
+    structlog.reset_defaults()
     with log_kept():
         yield
 
