@@ -57,7 +57,7 @@ def check_config(file: Path | None, config: Path | None) -> None:
         trio.run(check_routes, hooks, catalog, settings)
     keys = read_master_keys(settings.storage)
     if settings.storage.engine == "postgresql":
-        database_of(settings.storage)
+        database_of(settings.storage.url, settings.storage.schema)
     read_ca_file(settings.delivery.ca_file)
     load_brand(settings.dashboard.brand, b"")
     if settings.server.tls.certificate:

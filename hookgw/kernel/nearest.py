@@ -11,10 +11,14 @@ MOST_LOOKED_UP = 10
 """Unknown parameters of a query that are looked up: it may have thousands, and each takes 10 µs or more."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the most similar known name; ``None`` if none is similar."""
+def nearest(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
+    """Return the most similar known name; ``None`` if none is similar.
+
+    Args:
+        least: how similar it must be, from 0 to 1, as :func:`difflib.get_close_matches` measures it.
+    """
     # Cut: the comparison is quadratic in the length, and clients choose the names.
-    near = difflib.get_close_matches(name[:64], list(known), n=1)
+    near = difflib.get_close_matches(name[:64], list(known), n=1, cutoff=least)
     return near[0] if near else None
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +61,7 @@ def open_storage(
             threads=threads,
             hub=hub,
         )
-    server = database_of(settings)
+    server = database_of(settings.url, settings.schema)
     from hookgw.store.postgresql.store import open_store as open_database
 
     return open_database(
@@ -91,7 +90,7 @@ def set_remains_aside(settings: StorageSettings) -> str | None:
             "--new is for storage.engine: postgresql.",
             f"To begin with an empty data file, move {settings.path} away, with the files beside it.",
         )
-    server = database_of(settings)
+    server = database_of(settings.url, settings.schema)
     from hookgw.store.postgresql.schema import set_aside
     from hookgw.store.postgresql.start_checks import start_errors
 
@@ -99,24 +98,17 @@ def set_remains_aside(settings: StorageSettings) -> str | None:
         return set_aside(connection, server.schema)
 
 
-def database_of(settings: StorageSettings) -> Server:
-    """Return the database that the settings name. It is not asked.
+def database_of(url: str | None, schema: str) -> Server:
+    """Return the database that a URL names. It is not asked. Its modules can be imported from then on.
 
     Raises:
         StartError: its driver is missing, or the URL cannot be that of a database.
     """
-    with driver_errors():
-        from hookgw.store.postgresql.server import Server
-    return Server(settings.url or "", settings.schema)
-
-
-@contextmanager
-def driver_errors() -> Iterator[None]:
-    """Raise ``StartError`` if the driver of PostgreSQL cannot be imported."""
     try:
-        yield
+        from hookgw.store.postgresql.server import Server
     except ImportError as error:
         raise StartError(
             "storage.engine: postgresql needs the driver psycopg, which is not installed.",
             'Run: pip install "hookgw[postgresql]"',
         ) from error
+    return Server(url or "", schema)

@@ -69,7 +69,7 @@ def _read_file(path: Path, keys: MasterKeys) -> StoredRegistrations:
 
 
 def _read_database(settings: StorageSettings, keys: MasterKeys) -> StoredRegistrations:
-    server = database_of(settings)
+    server = database_of(settings.url, settings.schema)
     from hookgw.store.postgresql.outbox import pending_counts
     from hookgw.store.postgresql.schema import VERSION
     from hookgw.store.postgresql.shelves import PostgresqlTable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -12,6 +11,7 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.nearest import nearest
 from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.web.server.errors import BUG, JSON, error_body, phrase_of, response_to, shown_path
 
@@ -80,17 +80,17 @@ def _near_route(path: str) -> str | None:
 
     Words may be misspelled, names may be missing or too many, and other words may come first (``/api/v1``).
     """
-    asked = [word[:64] for word in path.lower().split("/", _MOST_WORDS) if word]
+    asked = [word for word in path.lower().split("/", _MOST_WORDS) if word]
     rules = [rule.rule.split("/")[1:] for rule in current_app.url_map.iter_rules()]
     for words in (asked, asked[1:], asked[2:]):
         left, matched = [rule for rule in rules if rule[0] != "dashboard"], 0
         for word in words:
             left = [rule for rule in left if len(rule) > matched]
             known = {rule[matched].lower() for rule in left if not rule[matched].startswith("<")}
-            near = difflib.get_close_matches(word, known, n=1, cutoff=_SIMILAR)
-            if not near:
+            near = nearest(word, known, _SIMILAR)
+            if near is None:
                 break
-            left = [rule for rule in left if rule[matched].lower() == near[0]]
+            left = [rule for rule in left if rule[matched].lower() == near]
             matched += 1
         names = len(words) - matched
         left = [rule for rule in left if all(word.startswith("<") for word in rule[matched:])]

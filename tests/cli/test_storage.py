@@ -173,7 +173,7 @@ def test_what_copy_logs_is_not_in_its_output(run: Run, data: Path, postgres: Pos
 def test_a_copy_without_the_driver_names_the_extra(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "hookgw.store.postgresql.copy_rows", None)
+    monkeypatch.setitem(sys.modules, "hookgw.store.postgresql.server", None)
     for places in ((data, "postgresql:///x"), ("postgresql:///x", data.with_name("back.db"))):
         result = run("storage", "copy", *places)
         assert result.exit_code == 1

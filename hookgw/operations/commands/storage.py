@@ -169,12 +169,12 @@ def _open_source(name: str, schema: str) -> AbstractContextManager[Rows]:
         from hookgw.store.sqlite.copy_rows import open_source
 
         return open_source(Path(name))
-    from hookgw.store.engines import driver_errors
+    from hookgw.store.engines import database_of
 
-    with driver_errors():
-        from hookgw.store.postgresql.copy_rows import open_source as open_database
-        from hookgw.store.postgresql.server import Server
-    return open_database(Server(name, schema))
+    server = database_of(name, schema)
+    from hookgw.store.postgresql.copy_rows import open_source as open_database
+
+    return open_database(server)
 
 
 def _open_target(name: str, schema: str, source: str) -> AbstractContextManager[Rows]:
@@ -182,12 +182,12 @@ def _open_target(name: str, schema: str, source: str) -> AbstractContextManager[
         from hookgw.store.sqlite.copy_rows import open_target
 
         return open_target(Path(name))
-    from hookgw.store.engines import driver_errors
+    from hookgw.store.engines import database_of
 
-    with driver_errors():
-        from hookgw.store.postgresql.copy_rows import open_target as open_database
-        from hookgw.store.postgresql.server import Server
-    return open_database(Server(name, schema), source)
+    server = database_of(name, schema)
+    from hookgw.store.postgresql.copy_rows import open_target as open_database
+
+    return open_database(server, source)
 
 
 def _is_url(name: str) -> bool:
